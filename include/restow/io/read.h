@@ -1,0 +1,51 @@
+// Files into jobs and models: what the command and the bindings call.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "restow/io/document.h"
+#include "restow/schema/job.h"
+
+namespace restow {
+
+struct ReadOptions {
+  bool strict = false;  // a field that no reader knows is refused instead of listed
+  // "dimension=value" from the command line; they replace what the file's `search` says.
+  std::vector<std::string> dimensions;
+  std::optional<std::string> margin;            // a size
+  std::optional<std::string> calibration_path;  // replaces the shipped constants
+};
+
+// A job file, a HyperParallel trainer YAML or search configuration, or "-" (standard input).
+// Which it is follows from its keys. The result has passed Validate.
+Job ReadJob(const std::string& path, const ReadOptions& options);
+Job ReadJob(const Node& document, const std::string& base_folder, const ReadOptions& options);
+
+// True when the document is one of HyperParallel's own files (io/hyperparallel.h).
+bool IsHyperParallel(const Node& document);
+
+// Anything that holds a model: Hugging Face config.json, `restow.model/1`, a preset's name, a job
+// file, a HyperParallel file. Errors: kUnsupported naming the family when it cannot be priced.
+Model ReadModel(const std::string& path_or_preset);
+// Hugging Face's config.json. `name` names the model when the file does not.
+Model ReadHuggingFace(const Node& config, const std::string& name);
+
+// One dimension argument "tp=2,4,8" onto a space; also used for `price` and `explain`.
+// Errors: kUsage for an unknown dimension, kBadInput for a value, both quoting the argument.
+void ApplyDimension(std::string_view argument, SearchSpace& space);
+
+// A statement of the recompute dimension (docs/planner.md, "Recompute as a dimension"): off,
+// selective, full, a list of them, or auto. `what` names it in messages: "search.recompute".
+Dimension<Recompute> ReadRecomputeDimension(const Node& node, const std::string& what);
+Dimension<Recompute> ReadRecomputeDimension(std::string_view argument, const std::string& what);
+// Where exactly one mode is wanted. Null (or nothing) is off; lists, auto, true and unknown names
+// are refused with a message that offers single modes only.
+Recompute ReadSingleRecompute(const Node* node, const std::string& what);
+
+// A calibration file's text. Errors: kBadInput with position.
+Calibration ReadCalibration(const Node& document);
+
+}  // namespace restow

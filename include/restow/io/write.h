@@ -1,0 +1,27 @@
+// Reports into JSON. One function per published schema; two-space indentation, keys in the order
+// of docs/planner.md, a newline at the end. Bytes are integers, seconds shortest round-trip.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "restow/schema/activation_plan.h"
+#include "restow/schema/cluster.h"
+#include "restow/schema/report.h"
+
+namespace restow {
+
+std::string ToJson(const PlanReport& report);       // restow.plan-report/1
+std::string ToJson(const PriceReport& report);      // restow.price/1
+std::string ToJson(const Explanation& explanation); // restow.explanation/1
+std::string ToJson(const Comparison& comparison);   // restow.comparison/1
+std::string ToJson(const Model& model);             // restow.model/1
+std::string ToJson(const Cluster& one_device);      // restow.device/1
+std::string ToJson(const ActivationPlan& plan);     // restow.activation-plan/1
+
+// JSON Schema texts by name: job, plan-report, price, explanation, comparison, model, device,
+// activation-plan. Errors: kUsage listing the names.
+std::string JsonSchema(const std::string& name);
+std::vector<std::string> JsonSchemaNames();
+
+}  // namespace restow

@@ -1,0 +1,1 @@
+#include "restow/io/presets.h"
