@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <tuple>
 
 namespace restow::plan {
@@ -43,17 +42,20 @@ void TopList::Merge(const TopList& other) {
   for (const Scored& scored : other.sorted_) Offer(scored);
 }
 
-Seconds TopList::threshold() const {
-  return sorted_.size() == size_ && size_ > 0 ? sorted_.back().step
-                                              : Seconds(std::numeric_limits<double>::infinity());
+bool TopList::Excludes(Seconds step) const {
+  if (size_ == 0) return true;
+  return sorted_.size() == size_ && RankedSeconds(step) > RankedSeconds(sorted_.back().step);
 }
 
-bool ParetoFront::Dominates(Seconds step, Bytes peak) const {
+bool ParetoFront::Beats(Seconds step, Bytes peak) const {
+  const double ranked = RankedSeconds(step);
   // The last point at most as slow has the smallest peak of all of those.
   const auto after = std::upper_bound(
-      sorted_.begin(), sorted_.end(), RankedSeconds(step),
+      sorted_.begin(), sorted_.end(), ranked,
       [](double s, const Scored& point) { return s < RankedSeconds(point.step); });
-  return after != sorted_.begin() && std::prev(after)->peak <= peak;
+  if (after == sorted_.begin()) return false;
+  const Scored& point = *std::prev(after);
+  return point.peak < peak || (point.peak == peak && RankedSeconds(point.step) < ranked);
 }
 
 void ParetoFront::Offer(const Scored& scored) {
@@ -62,6 +64,37 @@ void ParetoFront::Offer(const Scored& scored) {
   auto beaten = place;
   while (beaten != sorted_.end() && beaten->peak >= scored.peak) ++beaten;
   sorted_.insert(sorted_.erase(place, beaten), scored);
+}
+
+namespace {
+
+bool SmallerPeak(const Scored& a, const Scored& b) {
+  return a.peak != b.peak ? a.peak < b.peak : Better(a, b);
+}
+
+bool SameIdea(const Scored& a, const Scored& b) {
+  return a.layout.tp == b.layout.tp && a.layout.pp == b.layout.pp && a.plan == b.plan;
+}
+
+}  // namespace
+
+void MissList::Offer(const Scored& scored) {
+  const auto same = std::find_if(sorted_.begin(), sorted_.end(),
+                                 [&](const Scored& other) { return SameIdea(scored, other); });
+  if (same != sorted_.end()) {
+    if (!SmallerPeak(scored, *same)) return;
+    sorted_.erase(same);
+  }
+  sorted_.insert(std::upper_bound(sorted_.begin(), sorted_.end(), scored, SmallerPeak), scored);
+  if (sorted_.size() > size_) sorted_.pop_back();
+}
+
+void MissList::Merge(const MissList& other) {
+  for (const Scored& scored : other.sorted_) Offer(scored);
+}
+
+bool MissList::Excludes(Bytes peak) const {
+  return sorted_.size() == size_ && peak > sorted_.back().peak;
 }
 
 void ParetoFront::Merge(const ParetoFront& other) {

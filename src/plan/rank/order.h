@@ -31,8 +31,9 @@ class TopList {
 
   void Offer(const Scored& scored);
   void Merge(const TopList& other);
-  // No candidate slower than this can enter.
-  Seconds threshold() const;
+  // Whether no candidate of at least this step time can enter any more.
+  bool Excludes(Seconds step) const;
+  Seconds best() const { return sorted_.empty() ? Seconds(0) : sorted_.front().step; }
   const std::vector<Scored>& sorted() const { return sorted_; }
 
  private:
@@ -45,12 +46,29 @@ class ParetoFront {
  public:
   void Offer(const Scored& scored);
   void Merge(const ParetoFront& other);
-  // Whether something at most as slow and at most as large is already there.
-  bool Dominates(Seconds step, Bytes peak) const;
+  // Whether something is at most as slow and at most as large, and truly better in one of the two.
+  bool Beats(Seconds step, Bytes peak) const;
   const std::vector<Scored>& sorted() const { return sorted_; }
 
  private:
   std::vector<Scored> sorted_;  // step rises, peak falls
+};
+
+// Candidates that do not fit, smallest peak first, one for each (tp, pp, recompute): variants of one
+// idea do not crowd out the others.
+class MissList {
+ public:
+  explicit MissList(int size) : size_(static_cast<std::size_t>(size)) {}
+
+  void Offer(const Scored& scored);
+  void Merge(const MissList& other);
+  // Whether a candidate of at least this peak cannot enter any more.
+  bool Excludes(Bytes peak) const;
+  const std::vector<Scored>& sorted() const { return sorted_; }
+
+ private:
+  std::size_t size_;
+  std::vector<Scored> sorted_;
 };
 
 }  // namespace restow::plan
