@@ -307,29 +307,29 @@ std::string ZeroSpanDetail(const Job&, const Layout& l) {
 }
 
 constexpr std::array<Rule, 23> kRules = {{
-    {"tp-heads", Level::kTensor, HeadsHold, HeadsDetail, HeadsNumbers},
-    {"tp-kv-heads", Level::kTensor, KvHeadsHold, KvHeadsDetail, KvHeadsNumbers},
-    {"tp-width", Level::kTensor, WidthsHold, WidthsDetail, WidthsNumbers},
-    {"sp-needs-tp", Level::kTensor, SpNeedsTpHolds, SpNeedsTpDetail, TpNumbers},
-    {"moe-needs-sp", Level::kTensor, MoeNeedsSpHolds, MoeNeedsSpDetail, TpNumbers},
-    {"cp-sequence", Level::kContext, CpSequenceHolds, CpSequenceDetail, CpSequenceNumbers},
-    {"sp-sequence", Level::kContext, SpSequenceHolds, SpSequenceDetail, SpSequenceNumbers},
-    {"cp-heads", Level::kContext, CpHeadsHold, CpHeadsDetail, CpHeadsNumbers},
-    {"no-experts", Level::kExperts, NoExpertsHolds, NoExpertsDetail, ExpertNumbers},
-    {"ep-experts", Level::kExperts, ExpertsDivideHolds, ExpertsDivideDetail, ExpertNumbers},
-    {"etp-width", Level::kExperts, EtpWidthHolds, EtpWidthDetail, ExpertNumbers},
-    {"world", Level::kPipeline, WorldHolds, WorldDetail, WorldNumbers},
-    {"expert-grid", Level::kPipeline, ExpertGridHolds, ExpertGridDetail, ExpertGridNumbers},
-    {"pp-layers", Level::kPipeline, PpLayersHold, PpLayersDetail, PpLayersNumbers},
-    {"batch-replicas", Level::kPipeline, BatchReplicasHold, BatchReplicasDetail, BatchNumbers},
-    {"batch", Level::kBatch, BatchHolds, BatchDetail, BatchNumbers},
-    {"vpp-needs-pp", Level::kSchedule, VppNeedsPpHolds, VppNeedsPpDetail, VppNumbers},
-    {"schedule-vpp", Level::kSchedule, ScheduleVppHolds, ScheduleVppDetail, VppNumbers},
-    {"vpp-layers", Level::kSchedule, VppLayersHold, VppLayersDetail, VppNumbers},
-    {"interleave-groups", Level::kSchedule, InterleaveGroupsHold, InterleaveGroupsDetail, VppNumbers},
-    {"zero-pipeline", Level::kState, ZeroPipelineHolds, ZeroPipelineDetail, ZeroNumbers},
-    {"zero-framework", Level::kState, ZeroFrameworkHolds, ZeroFrameworkDetail, ZeroNumbers},
-    {"zero-span", Level::kState, ZeroSpanHolds, ZeroSpanDetail, ZeroNumbers},
+    {"tp-heads", RuleLevel::kTensor, HeadsHold, HeadsDetail, HeadsNumbers},
+    {"tp-kv-heads", RuleLevel::kTensor, KvHeadsHold, KvHeadsDetail, KvHeadsNumbers},
+    {"tp-width", RuleLevel::kTensor, WidthsHold, WidthsDetail, WidthsNumbers},
+    {"sp-needs-tp", RuleLevel::kTensor, SpNeedsTpHolds, SpNeedsTpDetail, TpNumbers},
+    {"moe-needs-sp", RuleLevel::kTensor, MoeNeedsSpHolds, MoeNeedsSpDetail, TpNumbers},
+    {"cp-sequence", RuleLevel::kContext, CpSequenceHolds, CpSequenceDetail, CpSequenceNumbers},
+    {"sp-sequence", RuleLevel::kContext, SpSequenceHolds, SpSequenceDetail, SpSequenceNumbers},
+    {"cp-heads", RuleLevel::kContext, CpHeadsHold, CpHeadsDetail, CpHeadsNumbers},
+    {"no-experts", RuleLevel::kExperts, NoExpertsHolds, NoExpertsDetail, ExpertNumbers},
+    {"ep-experts", RuleLevel::kExperts, ExpertsDivideHolds, ExpertsDivideDetail, ExpertNumbers},
+    {"etp-width", RuleLevel::kExperts, EtpWidthHolds, EtpWidthDetail, ExpertNumbers},
+    {"world", RuleLevel::kPipeline, WorldHolds, WorldDetail, WorldNumbers},
+    {"expert-grid", RuleLevel::kPipeline, ExpertGridHolds, ExpertGridDetail, ExpertGridNumbers},
+    {"pp-layers", RuleLevel::kPipeline, PpLayersHold, PpLayersDetail, PpLayersNumbers},
+    {"batch-replicas", RuleLevel::kPipeline, BatchReplicasHold, BatchReplicasDetail, BatchNumbers},
+    {"batch", RuleLevel::kBatch, BatchHolds, BatchDetail, BatchNumbers},
+    {"vpp-needs-pp", RuleLevel::kSchedule, VppNeedsPpHolds, VppNeedsPpDetail, VppNumbers},
+    {"schedule-vpp", RuleLevel::kSchedule, ScheduleVppHolds, ScheduleVppDetail, VppNumbers},
+    {"vpp-layers", RuleLevel::kSchedule, VppLayersHold, VppLayersDetail, VppNumbers},
+    {"interleave-groups", RuleLevel::kSchedule, InterleaveGroupsHold, InterleaveGroupsDetail, VppNumbers},
+    {"zero-pipeline", RuleLevel::kState, ZeroPipelineHolds, ZeroPipelineDetail, ZeroNumbers},
+    {"zero-framework", RuleLevel::kState, ZeroFrameworkHolds, ZeroFrameworkDetail, ZeroNumbers},
+    {"zero-span", RuleLevel::kState, ZeroSpanHolds, ZeroSpanDetail, ZeroNumbers},
 }};
 
 // Where the rules of a level stand: FirstBroken runs for every branch of a search.
@@ -357,7 +357,7 @@ const std::vector<Rule>& Rules() {
   return rules;
 }
 
-const Rule* FirstBroken(Level level, const Job& job, const Layout& layout) {
+const Rule* FirstBroken(RuleLevel level, const Job& job, const Layout& layout) {
   const std::vector<Rule>& rules = Rules();
   const LevelRange range = Ranges()[static_cast<std::size_t>(level)];
   for (std::size_t i = range.begin; i < range.end; ++i) {

@@ -14,7 +14,7 @@ namespace restow::plan {
 
 // The order in which an enumeration fixes dimensions. A rule stands at the first level at which
 // everything it looks at is fixed, so that a search leaves a hopeless branch early.
-enum class Level {
+enum class RuleLevel {
   kTensor,    // tp, sp
   kContext,   // cp, cp_kind
   kExperts,   // ep, etp
@@ -28,7 +28,7 @@ using Numbers = std::vector<std::pair<std::string, std::int64_t>>;
 
 struct Rule {
   const char* name;
-  Level level;
+  RuleLevel level;
   bool (*holds)(const Job& job, const Layout& layout);
   std::string (*detail)(const Job& job, const Layout& layout);
   Numbers (*numbers)(const Job& job, const Layout& layout);
@@ -38,7 +38,7 @@ struct Rule {
 const std::vector<Rule>& Rules();
 
 // The first rule of `level` that the layout breaks, or null. Looks only at dimensions fixed by then.
-const Rule* FirstBroken(Level level, const Job& job, const Layout& layout);
+const Rule* FirstBroken(RuleLevel level, const Job& job, const Layout& layout);
 // The first broken rule of any level for a whole layout.
 std::optional<Refusal> CheckRules(const Job& job, const Layout& layout);
 

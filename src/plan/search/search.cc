@@ -61,10 +61,11 @@ class Counter : public LayoutVisitor {
 // Prices the layouts of one unit.
 class UnitSearch : public Counter {
  public:
-  UnitSearch(const Context& context, const Choices& choices, const SearchResult& before,
+  UnitSearch(const Context& context, const Choices& choices, const SearchResult& before, bool bound,
              Tables& tables, SearchResult& result)
       : Counter(context, choices, result),
         before_(before),
+        bound_(bound),
         tables_(tables),
         limit_(MemoryLimit(context.job)) {}
 
@@ -124,7 +125,7 @@ class UnitSearch : public Counter {
     }
     const StageSeconds stages = tables_.Stages(layout, shape, split, plan);
     const Seconds bound = StepLowerBound(context_.machine, layout, stages, parameters.traffic);
-    const bool bounded = CannotWin(bound, least);
+    const bool bounded = bound_ && CannotWin(bound, least);
     for (std::size_t s = 0; s < states.size(); ++s) {
       if (peaks_[s] > limit_) {
         RefuseMemory(scored, states[s], peaks_[s]);
@@ -176,6 +177,7 @@ class UnitSearch : public Counter {
   }
 
   const SearchResult& before_;
+  const bool bound_;
   Tables& tables_;
   const Bytes limit_;
   std::vector<ExtraBytes> extras_;  // per class
@@ -192,14 +194,13 @@ int ThreadsFor(const SearchOptions& options) {
 class Round {
  public:
   Round(const Context& context, const Choices& choices, const SearchResult& before,
-        const SearchUnit* units, std::vector<SearchResult>& results,
-        const std::atomic<bool>* cancel)
+        const SearchUnit* units, std::vector<SearchResult>& results, const SearchOptions& options)
       : context_(context),
         choices_(choices),
         before_(before),
         units_(units),
         results_(results),
-        cancel_(cancel) {}
+        options_(options) {}
 
   void Run(std::vector<Tables>& tables) {
     std::vector<std::thread> helpers;
@@ -212,7 +213,9 @@ class Round {
     if (fault_) std::rethrow_exception(fault_);
   }
 
-  bool cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }
+  bool cancelled() const {
+    return options_.cancel != nullptr && options_.cancel->load(std::memory_order_relaxed);
+  }
 
  private:
   void Work(Tables& tables) {
@@ -221,7 +224,7 @@ class Round {
         const std::size_t unit = next_.fetch_add(1, std::memory_order_relaxed);
         if (unit >= results_.size()) return;
         tables.StartUnit();
-        UnitSearch search(context_, choices_, before_, tables, results_[unit]);
+        UnitSearch search(context_, choices_, before_, options_.bound, tables, results_[unit]);
         EnumerateUnit(context_.job, choices_, units_[unit], search);
       }
     } catch (...) {
@@ -234,7 +237,7 @@ class Round {
   const SearchResult& before_;
   const SearchUnit* units_;
   std::vector<SearchResult>& results_;
-  const std::atomic<bool>* cancel_;
+  const SearchOptions& options_;
   std::atomic<std::size_t> next_{0};
   std::atomic<bool> failed_{false};
   std::exception_ptr fault_;
@@ -267,7 +270,7 @@ SearchResult Search(const Context& context, const Choices& choices, const Search
   for (std::size_t done = 0; done < units.size(); size = std::min(size * 2, kLargestRound)) {
     const std::size_t count = std::min(size, units.size() - done);
     std::vector<SearchResult> parts(count, SearchResult(options.top));
-    Round round(context, choices, result, units.data() + done, parts, options.cancel);
+    Round round(context, choices, result, units.data() + done, parts, options);
     round.Run(tables);
     for (const SearchResult& part : parts) Merge(part, result);
     done += count;

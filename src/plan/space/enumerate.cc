@@ -30,7 +30,7 @@ class Walker {
   }
 
  private:
-  bool Holds(Level level) {
+  bool Holds(RuleLevel level) {
     const Rule* broken = FirstBroken(level, job_, layout_);
     if (broken != nullptr) visitor_.Refuse(*broken, layout_);
     return broken == nullptr;
@@ -65,7 +65,7 @@ class Walker {
           tp > 1 ? std::vector<bool>{false, true} : std::vector<bool>{false};
       for (const bool sp : Pick(choices_.sp, automatic)) {
         layout_.sp = sp;
-        if (Holds(Level::kTensor)) Context();
+        if (Holds(RuleLevel::kTensor)) Context();
       }
     }
   }
@@ -79,7 +79,7 @@ class Walker {
       if (cp == 1) kinds = First(std::move(kinds));
       for (const CpKind kind : kinds) {
         layout_.cp_kind = kind;
-        if (Holds(Level::kContext)) Experts();
+        if (Holds(RuleLevel::kContext)) Experts();
       }
     }
     layout_.cp = 1;
@@ -104,7 +104,7 @@ class Walker {
       const bool experts = job_.model.has_experts();
       for (const int etp : Pick(choices_.etp, experts ? Divisors(layout_.tp) : std::vector<int>{1})) {
         layout_.etp = etp;
-        if (Holds(Level::kExperts)) units_.push_back({layout_});
+        if (Holds(RuleLevel::kExperts)) units_.push_back({layout_});
       }
     }
     layout_.ep = layout_.etp = 1;
@@ -127,7 +127,7 @@ class Walker {
         if (choices_.pp.automatic) continue;
         layout_.dp = choices_.dp.values.front();
       }
-      if (Holds(Level::kPipeline)) Batch();
+      if (Holds(RuleLevel::kPipeline)) Batch();
     }
   }
 
@@ -135,7 +135,7 @@ class Walker {
     for (const int size : Pick(choices_.micro_batch, Divisors(job_.training.global_batch / layout_.dp))) {
       layout_.micro_batch = size;
       layout_.micro_batches = job_.training.global_batch / layout_.dp / size;
-      if (Holds(Level::kBatch)) Schedules();
+      if (Holds(RuleLevel::kBatch)) Schedules();
     }
   }
 
@@ -170,7 +170,7 @@ class Walker {
         layout_.vpp = vpp;
         // An automatic schedule follows a stated vpp.
         if (choices_.schedule.automatic && (schedule == Schedule::kInterleaved) != (vpp > 1)) continue;
-        if (Holds(Level::kSchedule)) States();
+        if (Holds(RuleLevel::kSchedule)) States();
       }
     }
     layout_.vpp = 1;
@@ -181,7 +181,7 @@ class Walker {
   std::vector<int> AutomaticSpans() const {
     std::vector<int> spans = {0};
     const int group = layout_.dp * layout_.cp;
-    for (const restow::Level& level : job_.cluster.levels) {
+    for (const Level& level : job_.cluster.levels) {
       if (level.size % layout_.tp != 0) continue;
       const int span = level.size / layout_.tp;
       if (span > 1 && span < group && group % span == 0) spans.push_back(span);
@@ -210,7 +210,7 @@ class Walker {
 
   void AddState(int span) {
     layout_.zero_span = span;
-    if (!Holds(Level::kState)) return;
+    if (!Holds(RuleLevel::kState)) return;
     // A span of the whole group is the default under another name.
     const int canonical = span == layout_.dp * layout_.cp ? 0 : span;
     for (const StateChoice& state : states_) {
