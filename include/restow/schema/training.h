@@ -41,6 +41,7 @@ struct FrameworkOptions {
   std::optional<double> grad_bytes;         // per parameter
   std::optional<double> optimizer_bytes;    // per parameter: all states and the master together
   std::optional<std::string> loss;          // te-fused, native-fused, unfused
+  std::optional<int> vocabulary_unit;       // the vocabulary is padded to a multiple of this · tp
   std::optional<bool> softmax_fp32;         // unfused attention falls back to fp32 scores
   std::optional<double> dropout;            // probability; 0: none
   std::optional<bool> deterministic;

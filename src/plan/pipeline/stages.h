@@ -23,6 +23,7 @@ struct Chunk {
   std::vector<LayerRun> runs;
   bool embedding = false;  // the first chunk of the first stage
   bool head = false;       // the last chunk of the last stage: final norm, output layer, loss, MTP
+  int first_layer = 0;     // of the language model's layers in it, the first one's index there
 
   int layers() const;
   friend bool operator==(const Chunk&, const Chunk&) = default;
