@@ -40,8 +40,8 @@ ActivationRegion RegionOf(const Context& context, const Layout& layout, const st
   ActivationRegion region;
   region.module = ModuleOf(modules, layer);
   region.mode = ModeOf(mode);
-  if (mode == Recompute::kSelective) region.save = plan::SelectiveKeeps(context.job, kind);
-  region.predicted_kept = plan::PriceLayerBytes(context.job, kind, shape, mode).saved;
+  if (mode == Recompute::kSelective) region.save = plan::SelectiveKeeps(context.software, kind);
+  region.predicted_kept = plan::PriceLayerBytes(context.software, kind, shape, mode).saved;
   region.predicted_recompute =
       plan::PriceLayerSeconds(context.machine, kind, shape, mode).recompute;
   return region;

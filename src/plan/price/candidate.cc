@@ -20,7 +20,7 @@ LayerTables PriceLayers(const Context& context, const MicroShape& shape) {
     std::array<LayerSeconds, kRecomputeModes> seconds;
     for (int mode = 0; mode < kRecomputeModes; ++mode) {
       const auto at = static_cast<std::size_t>(mode);
-      bytes[at] = PriceLayerBytes(context.job, kind, shape, static_cast<Recompute>(mode));
+      bytes[at] = PriceLayerBytes(context.software, kind, shape, static_cast<Recompute>(mode));
       seconds[at] = PriceLayerSeconds(context.machine, kind, shape, static_cast<Recompute>(mode));
     }
     tables.bytes.push_back(bytes);
@@ -36,11 +36,12 @@ StageBytes PriceStage(const Context& context, const Layout& layout, const MicroS
   const std::vector<Chunk>& chunks = split.chunks[static_cast<std::size_t>(stage)];
   std::vector<ChunkBytes> bytes;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    bytes.push_back(AssembleChunk(job, shape, chunks[c], layer_bytes, head, stage, static_cast<int>(c)));
+    bytes.push_back(AssembleChunk(context.software, shape, chunks[c], layer_bytes, head, stage, static_cast<int>(c)));
   }
   const InFlightPeak in_flight = PeakInFlight(PeakMoments(PipelineOf(job, layout), stage), bytes);
-  return AssembleStage(job, shape, chunks, bytes, in_flight, PriceStates(job, parameters, layout),
-                       PriceExtras(job, parameters, shape), head, layer_bytes, stage);
+  return AssembleStage(context.software, shape, chunks, bytes, in_flight,
+                       PriceStates(context.software, parameters, layout),
+                       PriceExtras(context.software, parameters, shape), head, layer_bytes, stage);
 }
 
 // Devices between two neighbouring stages in the rank order.
@@ -84,12 +85,12 @@ std::vector<SubmoduleRecompute> StateOnSubmodules(const Context& context,
   for (std::size_t t = 0; t < model.towers.size(); ++t) {
     const auto base = static_cast<std::size_t>(context.kinds.tower_base[t]);
     parts.push_back({model.towers[t].name, mode,
-                     selective ? SelectiveKeeps(context.job, context.kinds.entries[base])
+                     selective ? SelectiveKeeps(context.software, context.kinds.entries[base])
                                : std::vector<std::string>{}});
   }
   if (model.projector_parameters > 0) parts.push_back({"projector", mode, {}});
   parts.push_back({"language_model", EdgeMode(recompute),
-                   selective ? SelectiveKeeps(context.job, context.kinds.entries.front())
+                   selective ? SelectiveKeeps(context.software, context.kinds.entries.front())
                              : std::vector<std::string>{}});
   return parts;
 }
@@ -99,7 +100,7 @@ void PriceMemory(const Context& context, const MicroShape& shape, const StageSpl
                  Candidate& candidate) {
   const Job& job = context.job;
   const HeadBytes head =
-      PriceHeadBytes(job, context.kinds, shape, EdgeMode(candidate.recompute));
+      PriceHeadBytes(context.software, context.kinds, shape, EdgeMode(candidate.recompute));
   StageBytes worst;
   for (int stage = 0; stage < split.stages(); ++stage) {
     const StageBytes bytes =
@@ -114,7 +115,7 @@ void PriceMemory(const Context& context, const MicroShape& shape, const StageSpl
   candidate.peak = worst.peak;
   candidate.worst_phase = worst.phase;
   candidate.memory = worst.terms;
-  const ReservedBand band = PriceReserved(job, worst);
+  const ReservedBand band = PriceReserved(context.software, worst);
   candidate.reserved_low = band.low;
   candidate.reserved_high = band.high;
   candidate.capacity = job.cluster.device.memory;
@@ -183,7 +184,7 @@ Candidate PriceCandidate(const Context& context, const Layout& layout,
   const StageSplit split = SplitStages(job, context.kinds, layout.pp, layout.vpp, recompute);
   std::vector<StageParameters> parameters;
   for (const std::vector<Chunk>& chunks : split.chunks) {
-    parameters.push_back(PriceStageParameters(job, context.kinds, chunks, layout.tp, layout.ep,
+    parameters.push_back(PriceStageParameters(context.software, context.kinds, chunks, layout.tp, layout.ep,
                                               layout.etp, layout.pp));
   }
   const LayerTables tables = PriceLayers(context, shape);
@@ -191,7 +192,7 @@ Candidate PriceCandidate(const Context& context, const Layout& layout,
   PriceTime(context, shape, split, parameters, tables.seconds, candidate);
   candidate.stage_recompute = CountRecompute(context, split);
   candidate.submodules = StateOnSubmodules(context, recompute);
-  if (recompute.mode == Recompute::kSelective) candidate.selective_note = SelectiveNote(job);
+  if (recompute.mode == Recompute::kSelective) candidate.selective_note = SelectiveNote(context.software);
   return candidate;
 }
 

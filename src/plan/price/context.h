@@ -1,6 +1,7 @@
 // What pricing one job needs again and again, made once. Immutable; shared by threads.
 #pragma once
 
+#include "plan/memory/software.h"
 #include "plan/shape.h"
 #include "plan/time/time.h"
 #include "restow/schema/job.h"
@@ -8,10 +9,11 @@
 namespace restow::plan {
 
 struct Context {
-  explicit Context(const Job& j) : job(j), kinds(j.model), machine(j) {}
+  explicit Context(const Job& j) : job(j), kinds(j.model), software(j), machine(j) {}
 
   const Job& job;
   KindTable kinds;
+  MemorySoftware software;
   Machine machine;
 };
 

@@ -87,11 +87,11 @@ class UnitSearch : public Counter {
     extras_.resize(classes);
     states_.resize(classes * states.size());
     for (std::size_t c = 0; c < classes; ++c) {
-      extras_[c] = PriceExtras(context_.job, parameters.of_class[c], shape.shape);
+      extras_[c] = PriceExtras(context_.software, parameters.of_class[c], shape.shape);
       for (std::size_t s = 0; s < states.size(); ++s) {
         layout.zero = states[s].zero;
         layout.zero_span = states[s].span;
-        states_[s * classes + c] = PriceStates(context_.job, parameters.of_class[c], layout);
+        states_[s * classes + c] = PriceStates(context_.software, parameters.of_class[c], layout);
       }
     }
   }
@@ -100,7 +100,7 @@ class UnitSearch : public Counter {
     Bytes peak{};
     const std::size_t classes = extras_.size();
     for (std::size_t c = 0; c < classes; ++c) {
-      peak = std::max(peak, StagePeakBytes(context_.job, activations.of_class[c],
+      peak = std::max(peak, StagePeakBytes(context_.software, activations.of_class[c],
                                            states_[state * classes + c], extras_[c]));
     }
     return peak;

@@ -73,12 +73,12 @@ const ShapeCosts& Tables::Shape(const Layout& layout) {
     auto& seconds = costs.seconds.emplace_back();
     for (std::size_t mode = 0; mode < kRecomputeModes; ++mode) {
       if (!used_[mode]) continue;
-      bytes[mode] = PriceLayerBytes(context_.job, kind, shape, static_cast<Recompute>(mode));
+      bytes[mode] = PriceLayerBytes(context_.software, kind, shape, static_cast<Recompute>(mode));
       seconds[mode] = PriceLayerSeconds(context_.machine, kind, shape, static_cast<Recompute>(mode));
     }
   }
   for (const RecomputePlan& plan : plans_) {
-    costs.head.push_back(PriceHeadBytes(context_.job, context_.kinds, shape, EdgeMode(plan)));
+    costs.head.push_back(PriceHeadBytes(context_.software, context_.kinds, shape, EdgeMode(plan)));
   }
   costs.edges = PriceEdges(context_.machine, shape);
   return costs;
@@ -119,7 +119,7 @@ const ClassParameters& Tables::Parameters(const Layout& layout) {
   const SplitClasses& split = Split(layout.pp, layout.vpp);
   for (const int stage : split.first_stage) {
     parameters.of_class.push_back(PriceStageParameters(
-        context_.job, context_.kinds, split.of_plan.front().chunks[static_cast<std::size_t>(stage)],
+        context_.software, context_.kinds, split.of_plan.front().chunks[static_cast<std::size_t>(stage)],
         layout.tp, layout.ep, layout.etp, layout.pp));
   }
   parameters.traffic = TrafficOf(context_.job, parameters.of_class);
@@ -151,7 +151,7 @@ ClassActivations Tables::Activations(const Layout& layout, const ShapeCosts& sha
     if (chunks[c].empty()) {
       const auto& of_stage = split.of_plan[at].chunks[static_cast<std::size_t>(stage)];
       for (std::size_t k = 0; k < of_stage.size(); ++k) {
-        chunks[c].push_back(AssembleChunk(context_.job, shape.shape, of_stage[k], shape.bytes,
+        chunks[c].push_back(AssembleChunk(context_.software, shape.shape, of_stage[k], shape.bytes,
                                           shape.head[at], stage, static_cast<int>(k)));
       }
     }
