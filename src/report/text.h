@@ -38,7 +38,7 @@ struct Column {
 struct Row {
   std::vector<std::string> cells;
   Ink ink = Ink::kPlain;
-  std::string below;  // a further line under the row, across all columns; may be empty
+  std::string below{};  // a further line under the row, across all columns; may be empty
 };
 
 // A table that is never wider than the style: the stretching column wraps.
