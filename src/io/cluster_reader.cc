@@ -34,7 +34,7 @@ std::map<DType, FlopsPerSecond> ReadPeaks(const Node& node) {
 }
 
 Level ReadLevel(const Node& node) {
-  Fields fields(node);
+  Members fields(node);
   Level level;
   level.name = fields.Need("name", "name the level, like nvlink").AsString();
   const Node& size = fields.Need("size", "state how many devices one domain of it holds");
@@ -47,7 +47,7 @@ Level ReadLevel(const Node& node) {
 }
 
 Device ReadInlineDevice(const Node& node) {
-  Fields fields(node);
+  Members fields(node);
   Device device;
   const Node* preset = fields.Take("preset");
   if (preset != nullptr) device = DevicePreset(preset->AsString(), preset->where);
@@ -60,13 +60,13 @@ Device ReadInlineDevice(const Node& node) {
 }
 
 // Keys of the cluster that both a job and a preset may state; the job's count.
-const Node* Stated(Fields& job, Fields* preset, const char* key) {
+const Node* Stated(Members& job, Members* preset, const char* key) {
   const Node* own = job.Take(key);
   const Node* usual = preset == nullptr ? nullptr : preset->Take(key);
   return own != nullptr ? own : usual;
 }
 
-Cluster ReadCluster(Fields& job, Fields* preset) {
+Cluster ReadCluster(Members& job, Members* preset) {
   const Node* device = Stated(job, preset, "device");
   if (device == nullptr) job.Need("device", "name a device preset or state one inline");
   const Node& count = job.Need("devices", "state how many devices there are");
@@ -94,7 +94,7 @@ Cluster ReadCluster(Fields& job, Fields* preset) {
 
 }  // namespace
 
-void ReadDeviceFields(Fields& fields, Device& device) {
+void ReadDeviceFields(Members& fields, Device& device) {
   const bool fresh = device.name.empty();
   if (fresh) device.name = "inline";
   if (const Node* name = fields.Take("name")) device.name = name->AsString();
@@ -149,11 +149,11 @@ std::vector<Level> LevelsFor(const std::vector<Level>& stated, int devices) {
 }
 
 Cluster ReadCluster(const Node& node) {
-  Fields job(node);
+  Members job(node);
   Cluster cluster;
   if (const Node* name = job.Take("preset")) {
     const Node preset = ClusterPresetNode(name->AsString(), name->where);
-    Fields usual(preset);
+    Members usual(preset);
     cluster = ReadCluster(job, &usual);
     usual.Take("source");
     usual.RefuseRest();

@@ -14,7 +14,7 @@ namespace restow {
 Cluster ReadCluster(const Node& node);
 
 // The fields of one device onto `device`; those absent keep what it holds.
-void ReadDeviceFields(Fields& fields, Device& device);
+void ReadDeviceFields(Members& fields, Device& device);
 
 // Levels as stated, sizes strictly growing. A size of 0 stands for `all`, the whole cluster.
 std::vector<Level> ReadLevels(const Node& node);

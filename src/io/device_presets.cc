@@ -18,7 +18,7 @@ constexpr std::string_view kDeviceFolder = "presets/devices/";
 constexpr std::string_view kClusterFolder = "presets/clusters/";
 
 DeviceFile ReadDeviceFile(const Node& node) {
-  Fields fields(node);
+  Members fields(node);
   DeviceFile file;
   ReadDeviceFields(fields, file.device);
   if (const Node* aliases = fields.Take("aliases")) file.aliases = ReadTexts(*aliases);

@@ -31,15 +31,15 @@ auto ConvertPositive(const Node& node, const char* example, Parse parse) {
 
 }  // namespace
 
-Fields::Fields(const Node& map) : map_(map) { map.ExpectMap(); }
+Members::Members(const Node& map) : map_(map) { map.ExpectMap(); }
 
-const Node* Fields::Take(std::string_view key) {
+const Node* Members::Take(std::string_view key) {
   asked_.emplace_back(key);
   const Node* found = map_.Find(key);
   return found == nullptr || found->is_null() ? nullptr : found;
 }
 
-const Node& Fields::Need(std::string_view key, std::string_view hint) {
+const Node& Members::Need(std::string_view key, std::string_view hint) {
   const Node* found = Take(key);
   if (found != nullptr) return *found;
   const std::string path =
@@ -47,7 +47,7 @@ const Node& Fields::Need(std::string_view key, std::string_view hint) {
   ThrowBadInput(fmt::format("{} is missing; {}", path, hint), map_.where);
 }
 
-void Fields::RefuseRest() const {
+void Members::RefuseRest() const {
   for (std::size_t i = 0; i < map_.members.size(); ++i) {
     const std::string& key = map_.members[i].first;
     bool known = false;

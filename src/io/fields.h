@@ -14,10 +14,10 @@
 namespace restow {
 
 // The members of one map, asked for by name; what nobody asked for is found at the end.
-class Fields {
+class Members {
  public:
   // Errors: kBadInput when `map` is no map. Keeps a reference to it.
-  explicit Fields(const Node& map);
+  explicit Members(const Node& map);
 
   const Node& map() const { return map_; }
   // Null when absent or null.

@@ -25,7 +25,7 @@ bool IsModelConfig(const Node& document) {
 }
 
 Job ReadOwnJob(const Node& document, const std::string& base_folder, std::string& read) {
-  Fields fields(document);
+  Members fields(document);
   Job job;
   if (const Node* name = fields.Take("name")) job.name = name->AsString();
   const Node& model = fields.Need("model", "state {hf: PATH}, {preset: NAME} or the fields");
@@ -63,7 +63,7 @@ void HoldStrict(const Job& job) {
 }  // namespace
 
 SearchSpace ReadSearch(const Node& node) {
-  Fields fields(node);
+  Members fields(node);
   SearchSpace space;
   for (const std::string& name : DimensionNames()) {
     if (const Node* n = fields.Take(name)) ReadDimensionInto(name, *n, space);

@@ -46,7 +46,7 @@ RecomputePlan ReadLayerModes(const Node& list, int layers) {
   plan.layers.assign(static_cast<std::size_t>(layers), Recompute::kOff);
   std::vector<bool> named(plan.layers.size(), false);
   for (const Node& item : list.items) {
-    Fields fields(item);
+    Members fields(item);
     const Node& where = fields.Need("layers", "state them like 0-3");
     const Recompute mode = ReadSingleRecompute(fields.Take("mode"), item.path + ".mode");
     fields.RefuseRest();
@@ -73,7 +73,7 @@ RecomputePlan ReadCurrentRecompute(const Node& node, int layers) {
 }  // namespace
 
 CurrentStrategy ReadCurrent(const Node& node, int layers) {
-  Fields fields(node);
+  Members fields(node);
   CurrentStrategy current;
   current.where = node.where;
   for (const std::string& name : DimensionNames()) {

@@ -52,7 +52,7 @@ ModelRead ReadModelSection(const Node& node, const std::string& base_folder) {
   if (hf == nullptr && preset == nullptr) {
     return {ReadInlineModel(node, "inline"), Canonical(node)};
   }
-  Fields fields(node);
+  Members fields(node);
   fields.Take("hf");
   fields.Take("preset");
   if (hf != nullptr && preset != nullptr) {
@@ -65,7 +65,7 @@ ModelRead ReadModelSection(const Node& node, const std::string& base_folder) {
 
 Model ReadModelOfJob(const Node& document, const std::string& base_folder) {
   if (IsHyperParallel(document)) return ReadHyperParallelModel(document, base_folder);
-  Fields fields(document);
+  Members fields(document);
   return ReadModelSection(fields.Need("model", "state {hf: PATH}, {preset: NAME} or the fields"),
                           base_folder)
       .model;

@@ -111,7 +111,7 @@ std::vector<int> ReadLayerCounts(const Node& node) {
 }  // namespace
 
 FrameworkOptions ReadFrameworkOptions(const Node& node) {
-  Fields fields(node);
+  Members fields(node);
   FrameworkOptions options;
   for (const Switch& s : Switches()) {
     if (const Node* n = fields.Take(s.name)) options.*s.field = ReadSwitch(*n);

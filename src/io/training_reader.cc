@@ -29,7 +29,7 @@ std::optional<DType> ReadMaster(const Node& node) {
 Precision ReadPrecision(const Node* node, Framework framework) {
   if (node == nullptr) return PrecisionOf(framework, DType::kBf16);
   if (!node->is_map()) return PrecisionOf(framework, ReadDType(*node));
-  Fields fields(*node);
+  Members fields(*node);
   const Node* compute = fields.Take("compute");
   Precision precision =
       PrecisionOf(framework, compute == nullptr ? DType::kBf16 : ReadDType(*compute));
@@ -42,7 +42,7 @@ Precision ReadPrecision(const Node* node, Framework framework) {
 }
 
 Lora ReadLora(const Node& node) {
-  Fields fields(node);
+  Members fields(node);
   Lora lora;
   lora.rank = ReadCount(fields.Need("rank", "state the rank of the adapters"), 1 << 16);
   const Node& targets = fields.Need("targets", "list the modules that get adapters");
@@ -90,7 +90,7 @@ Precision PrecisionOf(Framework framework, DType compute) {
 }
 
 Training ReadTraining(const Node& node) {
-  Fields fields(node);
+  Members fields(node);
   Training training;
   training.sequence =
       ReadCount(fields.Need("sequence", "state the tokens of a sequence"), kLongestSequence);
