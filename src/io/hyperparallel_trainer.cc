@@ -223,7 +223,7 @@ Job ReadTrainer(const Node& document, const std::string& base_folder, std::strin
   job.current = ReadStrategy(file, degrees, devices, job);
   job.training.global_batch = ReadGlobalBatch(file, *job.current, job);
   job.training.options.chunk_layers =
-      ReadStageLayers(file, job.model.stack.layers(), *job.current->pp, job.notes);
+      ReadStageLayers(file, job.model.stack.layers(), *job.current->pp * *job.current->vpp, job.notes);
   if (const Node* dimension = file.Find({"context.recompute"})) {
     ReadDimensionInto("recompute", *dimension, job.search);
   }
