@@ -66,8 +66,9 @@ TEST(Dimensions, AnArgumentReplacesWhatTheFileSays) {
 }
 
 TEST(Dimensions, WrongValuesAreRefusedWhereTheyStand) {
-  EXPECT_EQ(SearchFault("tp: [2, 0]"),
-            "job:4:18: search.tp[1] is 0; allowed: a positive whole number, a list of them, or auto");
+  EXPECT_EQ(
+      SearchFault("tp: [2, 0]"),
+      "job:4:18: search.tp[1] is 0; allowed: a positive whole number, a list of them, or auto");
   for (const char* value : {"-1", "2.5", "x", "\"2\"", "[]", "[2, null]", "{a: 1}", "[[2]]", "true",
                             "1048577", "99999999999999999999", "[auto, 2]", "\"\"", ".nan"}) {
     EXPECT_THAT(SearchFault("tp: " + std::string(value)),
@@ -92,8 +93,9 @@ TEST(Dimensions, UnknownOnesAreAUsageErrorInArgumentsAndBadInputInFiles) {
   const std::string what = ArgumentFault("tpp=2", ErrorCode::kUsage);
   EXPECT_THAT(what, HasSubstr("argument 'tpp=2': 'tpp' is no dimension; did you mean 'tp'?"));
   EXPECT_THAT(ArgumentFault("tp", ErrorCode::kUsage), HasSubstr("not of the form dimension=value"));
-  EXPECT_THAT(SearchFault("tpp: 2"), HasSubstr("job:4:10: unknown key 'tpp' in search; did you mean "
-                                               "'tp'?"));
+  EXPECT_THAT(SearchFault("tpp: 2"),
+              HasSubstr("job:4:10: unknown key 'tpp' in search; did you mean "
+                        "'tp'?"));
 }
 
 TEST(Dimensions, OneGivenTwiceOnTheCommandLineIsAUsageError) {
@@ -122,9 +124,10 @@ TEST(Dimensions, WhatComesLaterIsNotAvailableRatherThanWrong) {
 }
 
 TEST(Dimensions, WhatRunsTodayIsOneValueEach) {
-  const Job job = ReadText(JobText("current: {tp: 8, sp: true, pp: 2, vpp: 2, zero: 1, schedule: "
-                                   "interleaved, cp_kind: ring, order: tp-cp-ep-dp-pp, "
-                                   "micro_batch: 4, recompute: full}\n"));
+  const Job job =
+      ReadText(JobText("current: {tp: 8, sp: true, pp: 2, vpp: 2, zero: 1, schedule: "
+                       "interleaved, cp_kind: ring, order: tp-cp-ep-dp-pp, "
+                       "micro_batch: 4, recompute: full}\n"));
   EXPECT_EQ(job.current->tp, 8);
   EXPECT_EQ(job.current->sp, true);
   EXPECT_EQ(job.current->zero, 1);

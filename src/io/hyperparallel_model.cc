@@ -97,7 +97,8 @@ Statement Sizes(File& file, const Node& model) {
   statement.sizes.where = model.where;
   statement.sizes.path = "model";
   std::vector<std::string> sections = {"model"};
-  if (file.Find({"model.config_overrides"}) != nullptr) sections.push_back("model.config_overrides");
+  if (file.Find({"model.config_overrides"}) != nullptr)
+    sections.push_back("model.config_overrides");
   for (const std::string& section : sections) {
     const Node& map = *file.Find({section});
     map.ExpectMap();
@@ -127,8 +128,8 @@ std::int64_t IntegerOr(const Node* node, std::int64_t fallback) {
 // Feed-forward width where none is stated: 4h, less a third for the gate, times the multiplier,
 // up to a multiple (HyperParallel's rule, after Llama's).
 std::int64_t DerivedWidth(File& file, std::int64_t hidden) {
-  const Node* multiplier = file.Find({"model.ffn_dim_multiplier",
-                                      "model.config_overrides.ffn_dim_multiplier"});
+  const Node* multiplier =
+      file.Find({"model.ffn_dim_multiplier", "model.config_overrides.ffn_dim_multiplier"});
   const std::int64_t multiple = std::max<std::int64_t>(
       1, IntegerOr(file.Find({"model.multiple_of", "model.config_overrides.multiple_of"}), 1));
   double width = 4.0 * static_cast<double>(hidden);
@@ -164,8 +165,8 @@ void PutLatent(const Statement& statement, Node& fields, std::vector<FieldNote>&
   mla.kind = NodeKind::kMap;
   mla.path = "model.mla";
   mla.where = kv_rank->where;
-  const std::int64_t value = IntegerOr(statement.Find("value_dim"),
-                                       IntegerOr(statement.Find("head_dim"), 128));
+  const std::int64_t value =
+      IntegerOr(statement.Find("value_dim"), IntegerOr(statement.Find("head_dim"), 128));
   const std::int64_t nope = IntegerOr(statement.Find("nope_dim"), value);
   const std::array<std::pair<const char*, std::int64_t>, 5> parts = {
       {{"q_rank", IntegerOr(q_rank, 0)},
@@ -198,7 +199,8 @@ void PutExperts(const Statement& statement, bool enabled, Node& fields) {
   if (shared != nullptr && shared->AsInteger() > 0) put("shared_experts", shared);
   const Node* shared_width = statement.Find("shared_ffn");
   if (shared_width != nullptr && shared_width->AsInteger() > 0 && width != nullptr) {
-    const std::int64_t count = shared_width->AsInteger() / std::max<std::int64_t>(1, width->AsInteger());
+    const std::int64_t count =
+        shared_width->AsInteger() / std::max<std::int64_t>(1, width->AsInteger());
     Put(fields, "shared_experts", Number(count, shared_width->path, shared_width->where),
         shared_width->where);
   }
@@ -213,8 +215,8 @@ Model InlineModel(File& file, const Statement& statement, const std::string& nam
   fields.kind = NodeKind::kMap;
   fields.path = "model";
   fields.where = statement.sizes.where;
-  for (const char* key : {"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab",
-                          "context", "tied"}) {
+  for (const char* key :
+       {"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab", "context", "tied"}) {
     const Node* node = statement.Find(key);
     if (node != nullptr) Put(fields, key, *node, node->where);
   }
@@ -263,8 +265,8 @@ std::vector<std::string> PresetNames(const std::string& path) {
   const std::size_t dash = name.rfind('-');
   if (dash == std::string::npos) return names;
   const std::string suffix = name.substr(dash + 1);
-  const bool date = suffix.size() >= 4 &&
-                    suffix.find_first_not_of("0123456789") == std::string::npos;
+  const bool date =
+      suffix.size() >= 4 && suffix.find_first_not_of("0123456789") == std::string::npos;
   if (date || suffix == "base" || suffix == "instruct" || suffix == "chat" || suffix == "hf") {
     names.push_back(name.substr(0, dash));
   }
@@ -337,11 +339,11 @@ Model FromPreset(const std::string& preset, const Statement& statement, const No
 [[noreturn]] void RefusePath(const Node& path, const std::string& looked_at) {
   const std::vector<std::string> presets = ModelPresets();
   const std::string nearest = NearestWord(PresetNames(path.text).back(), presets);
-  RefuseValue(path, fmt::format("there is no {} and no model preset of that name{}: put the "
-                                "model's config.json there, or state all its sizes in "
-                                "model.config_overrides",
-                                looked_at,
-                                nearest.empty() ? "" : fmt::format(" (nearest: {})", nearest)));
+  RefuseValue(
+      path, fmt::format("there is no {} and no model preset of that name{}: put the "
+                        "model's config.json there, or state all its sizes in "
+                        "model.config_overrides",
+                        looked_at, nearest.empty() ? "" : fmt::format(" (nearest: {})", nearest)));
 }
 
 Model FromPath(const Node& path, const Statement& statement, const std::string& base_folder,

@@ -51,9 +51,9 @@ TEST(RecomputeDimension, AutoAllowsTheThreeModesInTheirOrder) {
 }
 
 TEST(RecomputeDimension, AutoBesideOtherValuesIsRefused) {
-  EXPECT_EQ(YamlFault("[auto, full]"),
-            std::string("job:1:12: search.recompute is [auto, full]; auto stands alone; ") +
-                kAllowed);
+  EXPECT_EQ(
+      YamlFault("[auto, full]"),
+      std::string("job:1:12: search.recompute is [auto, full]; auto stands alone; ") + kAllowed);
   EXPECT_THAT(YamlFault("[off, auto]"), HasSubstr("auto stands alone"));
   EXPECT_THAT(YamlFault("[auto, auto]"), HasSubstr("auto stands alone"));
   EXPECT_THAT(ArgumentFault("off,auto"), HasSubstr("auto stands alone"));
@@ -70,7 +70,8 @@ TEST(RecomputeDimension, NamesAreTrimmedAndLowerCasedAndNoneMeansOff) {
 TEST(RecomputeDimension, BareFalseInAnySpellingMeansOff) {
   for (const char* word : {"off", "Off", "OFF", "no", "No", "NO", "false", "False", "FALSE"}) {
     EXPECT_THAT(InYaml(word).values, ElementsAre(kOff)) << word;
-    EXPECT_THAT(InYaml("[" + std::string(word) + ", full]").values, ElementsAre(kOff, kFull)) << word;
+    EXPECT_THAT(InYaml("[" + std::string(word) + ", full]").values, ElementsAre(kOff, kFull))
+        << word;
     EXPECT_THAT(Argument(word).values, ElementsAre(kOff)) << word;
   }
   EXPECT_THAT(InYaml("false", Language::kJson).values, ElementsAre(kOff));
@@ -133,8 +134,9 @@ TEST(RecomputeDimension, ArgumentsTakeAModeAListOrAuto) {
 }
 
 TEST(RecomputeDimension, ATypoIsNeverOff) {
-  EXPECT_EQ(YamlFault("[off, selectve]"), std::string("job:1:18: search.recompute[1] is selectve; ") +
-                                              kAllowed + "; did you mean 'selective'?");
+  EXPECT_EQ(YamlFault("[off, selectve]"),
+            std::string("job:1:18: search.recompute[1] is selectve; ") + kAllowed +
+                "; did you mean 'selective'?");
   EXPECT_THAT(YamlFault("offf"), HasSubstr("did you mean 'off'?"));
 }
 
@@ -144,8 +146,8 @@ TEST(RecomputeDimension, NothingStatedIsNotSearchedAndTheJobKeepsItsOwn) {
   const Job silent = ReadText(JobText());
   EXPECT_FALSE(silent.search.recompute.stated);
   EXPECT_FALSE(silent.current.has_value());
-  const Job stated = ReadText(JobText(
-      "current: {recompute: [{layers: 0-1, mode: full}, {layers: 2, mode: selective}]}\n"));
+  const Job stated = ReadText(
+      JobText("current: {recompute: [{layers: 0-1, mode: full}, {layers: 2, mode: selective}]}\n"));
   EXPECT_FALSE(stated.search.recompute.stated);
   EXPECT_THAT(stated.current->recompute->layers, ElementsAre(kFull, kFull, kSelective, kOff));
 }
@@ -197,9 +199,10 @@ TEST(SingleRecompute, ListsAutoTruthAndUnknownNamesAreRefusedOfferingSingleModes
     EXPECT_THAT(what, Not(HasSubstr("list"))) << value;
     EXPECT_THAT(what, Not(HasSubstr("or auto"))) << value;
   }
-  EXPECT_EQ(SingleFault("[full]"),
-            "trainer:1:7: activation_checkpoint.mode is [full]; allowed: one mode (off, selective or "
-            "full)");
+  EXPECT_EQ(
+      SingleFault("[full]"),
+      "trainer:1:7: activation_checkpoint.mode is [full]; allowed: one mode (off, selective or "
+      "full)");
 }
 
 TEST(SingleRecompute, ATypoIsNeverOff) {

@@ -19,8 +19,7 @@ inline constexpr const char* kTrainingText = "training: {sequence: 128, global_b
 // A job on lines 1 (model), 2 (cluster) and 3 (training); `rest` starts on line 4.
 inline std::string JobText(std::string_view rest = "", std::string_view training = kTrainingText,
                            std::string_view cluster = kClusterText) {
-  return std::string(kModelText) + std::string(cluster) + std::string(training) +
-         std::string(rest);
+  return std::string(kModelText) + std::string(cluster) + std::string(training) + std::string(rest);
 }
 
 inline Job ReadText(const std::string& text, const ReadOptions& options = {},
