@@ -27,6 +27,9 @@ TEST(BadInput, UnknownKeysAreRefusedWithTheNearestOne) {
               StartsWith("job:3:45: unknown key 'sequnce' in training; did you mean 'sequence'?"));
   EXPECT_THAT(ClusterFault("device: h100-sxm, devices: 16, per_nodes: 8"),
               HasSubstr("unknown key 'per_nodes' in cluster; did you mean 'per_node'?"));
+  std::string model = JobText();
+  model.replace(model.find("vocab"), 5, "warps: 1, vocab");
+  EXPECT_THAT(BadInput(model), StartsWith("job:1:61: unknown key 'model.warps'"));
   EXPECT_THAT(BadInput(JobText("current: {tp: 2, qq: 1}\n")),
               HasSubstr("job:4:18: unknown key 'qq' in current; "));
   EXPECT_THAT(TrainingFault("sequence: 128, global_batch: 32, options: {wgrad_fuson: 1}"),
