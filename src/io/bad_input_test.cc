@@ -29,7 +29,7 @@ TEST(BadInput, UnknownKeysAreRefusedWithTheNearestOne) {
               HasSubstr("unknown key 'per_nodes' in cluster; did you mean 'per_node'?"));
   std::string model = JobText();
   model.replace(model.find("vocab"), 5, "warps: 1, vocab");
-  EXPECT_THAT(BadInput(model), StartsWith("job:1:61: unknown key 'model.warps'"));
+  EXPECT_THAT(BadInput(model), StartsWith("job:1:65: unknown key 'model.warps'"));
   EXPECT_THAT(BadInput(JobText("current: {tp: 2, qq: 1}\n")),
               HasSubstr("job:4:18: unknown key 'qq' in current; "));
   EXPECT_THAT(TrainingFault("sequence: 128, global_batch: 32, options: {wgrad_fuson: 1}"),
