@@ -148,32 +148,33 @@ const std::vector<std::string>& DimensionNames() {
 }
 
 Schedule ReadSchedule(const Node& node) {
-  return static_cast<Schedule>(ReadWord(node, WordsOf<Schedule>(kSchedules),
-                                        {"zb-h1", "zb-v", "dualpipe", "dualpipe-v"}));
+  return static_cast<Schedule>(
+      ReadWord(node, WordsOf<Schedule>(kSchedules), {"zb-h1", "zb-v", "dualpipe", "dualpipe-v"}));
 }
 
 void ReadDimensionInto(const std::string& name, const Node& node, SearchSpace& space) {
   for (const IntDimension& d : IntDimensions()) {
     if (name != d.name) continue;
-    space.*d.search = ReadValues<int>(
-        node, NumberRange(d.low, d.high), [&d](const Node& one, const std::string& expected) {
-          return OneNumber(one, d.low, d.high, expected);
-        });
+    space.*d.search = ReadValues<int>(node, NumberRange(d.low, d.high),
+                                      [&d](const Node& one, const std::string& expected) {
+                                        return OneNumber(one, d.low, d.high, expected);
+                                      });
     return;
   }
   if (name == "sp") {
-    space.sp = ReadValues<bool>(node, "true or false",
-                                [](const Node& one, const std::string& expected) {
-                                  if (!one.is_bool()) RefuseValue(one, expected);
-                                  return one.AsBool();
-                                });
+    space.sp =
+        ReadValues<bool>(node, "true or false", [](const Node& one, const std::string& expected) {
+          if (!one.is_bool()) RefuseValue(one, expected);
+          return one.AsBool();
+        });
   } else if (name == "cp_kind") {
-    space.cp_kind = ReadValues<CpKind>(
-        node, "ring, all-to-all", [](const Node& one, const std::string&) { return ReadCpKind(one); });
+    space.cp_kind =
+        ReadValues<CpKind>(node, "ring, all-to-all",
+                           [](const Node& one, const std::string&) { return ReadCpKind(one); });
   } else if (name == "schedule") {
-    space.schedule = ReadValues<Schedule>(
-        node, "gpipe, 1f1b, interleaved",
-        [](const Node& one, const std::string&) { return ReadSchedule(one); });
+    space.schedule =
+        ReadValues<Schedule>(node, "gpipe, 1f1b, interleaved",
+                             [](const Node& one, const std::string&) { return ReadSchedule(one); });
   } else if (name == "order") {
     space.order = ReadValues<RankOrder>(node, kOrderAllowed, OneOrder);
   } else if (name == "recompute") {
@@ -188,8 +189,8 @@ void ReadDimensionInto(const std::string& name, const Node& node, SearchSpace& s
 void ReadCurrentInto(const std::string& name, const Node& node, CurrentStrategy& current) {
   for (const IntDimension& d : IntDimensions()) {
     if (name != d.name) continue;
-    current.*d.current =
-        OneNumber(node, d.low, d.high, fmt::format("one value is expected: {}", NumberRange(d.low, d.high)));
+    current.*d.current = OneNumber(
+        node, d.low, d.high, fmt::format("one value is expected: {}", NumberRange(d.low, d.high)));
     return;
   }
   if (name == "sp") {

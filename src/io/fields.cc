@@ -54,10 +54,10 @@ void Members::RefuseRest() const {
     for (const std::string& asked : asked_) known = known || asked == key;
     if (known) continue;
     const std::string place = map_.path.empty() ? "" : " in " + map_.path;
-    ThrowBadInput(fmt::format("unknown key '{}'{}{}{} allowed: {}", key, place,
-                              DidYouMean(key, asked_),
-                              NearestWord(key, asked_).empty() ? ";" : "", JoinWords(asked_)),
-                  map_.key_positions[i]);
+    ThrowBadInput(
+        fmt::format("unknown key '{}'{}{}{} allowed: {}", key, place, DidYouMean(key, asked_),
+                    NearestWord(key, asked_).empty() ? ";" : "", JoinWords(asked_)),
+        map_.key_positions[i]);
   }
 }
 

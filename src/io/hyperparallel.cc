@@ -52,9 +52,9 @@ bool IsSearchConfig(const Node& document) {
 }
 
 bool IsTrainer(const Node& document) {
-  return HasAny(document, {"accelerator", "fsdp_config", "activation_checkpoint", "train",
-                           "mixed_precision", "plan_overrides", "gradient_checkpointing",
-                           "step_scheduler", "activation_swap"});
+  return HasAny(document,
+                {"accelerator", "fsdp_config", "activation_checkpoint", "train", "mixed_precision",
+                 "plan_overrides", "gradient_checkpointing", "step_scheduler", "activation_swap"});
 }
 
 }  // namespace
@@ -66,9 +66,8 @@ bool IsHyperParallel(const Node& document) {
 
 Job ReadHyperParallel(const Node& document, const std::string& base_folder, std::string& read) {
   if (const OtherFile* other = FindOther(document)) ThrowUnsupported(other->reason, document.where);
-  return IsSearchConfig(document)
-             ? hyperparallel::ReadSearchConfig(document, base_folder, read)
-             : hyperparallel::ReadTrainer(document, base_folder, read);
+  return IsSearchConfig(document) ? hyperparallel::ReadSearchConfig(document, base_folder, read)
+                                  : hyperparallel::ReadTrainer(document, base_folder, read);
 }
 
 Model ReadHyperParallelModel(const Node& document, const std::string& base_folder) {

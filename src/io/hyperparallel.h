@@ -8,8 +8,8 @@
 //            `accelerator` are factors of dp.
 //   sequence the model's context where no dataset states a length, else 4096.
 // A sharded group of more than one device is zero 3, or 2 under reshard_after_forward: false;
-// optimizer_weight_shard_size above one is zero 1; zero_span is stated where it is less than dp * cp.
-// Memory figures ("54GB", device_memory_gb) count in GiB, as HyperParallel does.
+// optimizer_weight_shard_size above one is zero 1; zero_span is stated where it is less than dp *
+// cp. Memory figures ("54GB", device_memory_gb) count in GiB, as HyperParallel does.
 #pragma once
 
 #include <string>

@@ -21,10 +21,10 @@ Device ReadDeviceType(File& file, std::vector<FieldNote>& notes) {
   if (type != nullptr && WordOf(*type) != "ascend" && WordOf(*type) != "npu") {
     return DevicePreset(type->AsString(), type->where);
   }
-  notes.push_back({"cluster.device",
-                   fmt::format("{}; assumed {} (A2)",
-                               type == nullptr ? "not stated" : "only said to be Ascend",
-                               kUsualDevice)});
+  notes.push_back(
+      {"cluster.device",
+       fmt::format("{}; assumed {} (A2)", type == nullptr ? "not stated" : "only said to be Ascend",
+                   kUsualDevice)});
   return DevicePreset(kUsualDevice);
 }
 
@@ -64,7 +64,8 @@ ClusterStatement ReadClusterStatement(File& file, std::vector<FieldNote>& notes)
   const Node* limit = file.Find({"context.max_device_memory"});
   const Node* stated = memory != nullptr ? memory : limit;
   if (stated != nullptr) statement.device.memory = ReadGib(*stated);
-  for (const char* path : {"cluster.intra_node_bandwidth_gbps", "cluster.inter_node_bandwidth_gbps"}) {
+  for (const char* path :
+       {"cluster.intra_node_bandwidth_gbps", "cluster.inter_node_bandwidth_gbps"}) {
     if (file.Find({path}) == nullptr) continue;
     notes.push_back({path, "bits or bytes is not stated; the preset's link rates are priced"});
   }

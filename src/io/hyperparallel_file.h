@@ -56,8 +56,8 @@ Model ReadModel(File& file, const std::string& base_folder, std::string& read,
 // Devices and their links. `devices` of 0: not known from elsewhere.
 struct ClusterStatement {
   Device device;
-  int devices = 0;   // 0: not stated
-  int per_node = 0;  // 0: the preset's
+  int devices = 0;               // 0: not stated
+  int per_node = 0;              // 0: the preset's
   std::optional<Cluster> whole;  // a `cluster` block as job files have it
 };
 ClusterStatement ReadClusterStatement(File& file, std::vector<FieldNote>& notes);
@@ -75,8 +75,8 @@ Recompute ReadRecomputeMode(File& file);
 // ones. Errors: kBadInput.
 RecomputePlan ReadCurrentRecompute(File& file, int layers, int stages);
 
-// `offset`, the layers a stage holds beyond its even share, as layers per stage. Empty where none is
-// stated or all are 0; noted and left out where the counts do not make the model.
+// `offset`, the layers a stage holds beyond its even share, as layers per stage. Empty where none
+// is stated or all are 0; noted and left out where the counts do not make the model.
 std::vector<int> ReadStageLayers(File& file, int layers, int stages, std::vector<FieldNote>& notes);
 
 Schedule ReadPipelineSchedule(const Node& node);

@@ -7,7 +7,6 @@
 #include <array>
 #include <cmath>
 
-#include "io/embedded.h"
 #include "io/fields.h"
 #include "io/hyperparallel_file.h"
 #include "io/model_reader.h"
@@ -44,6 +43,7 @@ const std::vector<Alias>& Aliases() {
       {"mtp_layers", {"mtp_depth", "num_nextn_predict_layers", "mtp_num_hidden_layers"}},
       {"tied", {"tie_word_embeddings", "enable_weight_tying"}},
       {"qk_norm", {"qk_norm", "use_qk_norm", "qk_layernorm"}},
+      {"output_gate", {"attn_output_gate"}},
       {"q_rank", {"q_lora_rank"}},
       {"kv_rank", {"kv_lora_rank"}},
       {"nope_dim", {"qk_nope_head_dim"}},
@@ -97,7 +97,8 @@ Statement Sizes(File& file, const Node& model) {
   statement.sizes.where = model.where;
   statement.sizes.path = "model";
   std::vector<std::string> sections = {"model"};
-  if (file.Find({"model.config_overrides"}) != nullptr) sections.push_back("model.config_overrides");
+  if (file.Find({"model.config_overrides"}) != nullptr)
+    sections.push_back("model.config_overrides");
   for (const std::string& section : sections) {
     const Node& map = *file.Find({section});
     map.ExpectMap();
@@ -127,8 +128,8 @@ std::int64_t IntegerOr(const Node* node, std::int64_t fallback) {
 // Feed-forward width where none is stated: 4h, less a third for the gate, times the multiplier,
 // up to a multiple (HyperParallel's rule, after Llama's).
 std::int64_t DerivedWidth(File& file, std::int64_t hidden) {
-  const Node* multiplier = file.Find({"model.ffn_dim_multiplier",
-                                      "model.config_overrides.ffn_dim_multiplier"});
+  const Node* multiplier =
+      file.Find({"model.ffn_dim_multiplier", "model.config_overrides.ffn_dim_multiplier"});
   const std::int64_t multiple = std::max<std::int64_t>(
       1, IntegerOr(file.Find({"model.multiple_of", "model.config_overrides.multiple_of"}), 1));
   double width = 4.0 * static_cast<double>(hidden);
@@ -164,8 +165,8 @@ void PutLatent(const Statement& statement, Node& fields, std::vector<FieldNote>&
   mla.kind = NodeKind::kMap;
   mla.path = "model.mla";
   mla.where = kv_rank->where;
-  const std::int64_t value = IntegerOr(statement.Find("value_dim"),
-                                       IntegerOr(statement.Find("head_dim"), 128));
+  const std::int64_t value =
+      IntegerOr(statement.Find("value_dim"), IntegerOr(statement.Find("head_dim"), 128));
   const std::int64_t nope = IntegerOr(statement.Find("nope_dim"), value);
   const std::array<std::pair<const char*, std::int64_t>, 5> parts = {
       {{"q_rank", IntegerOr(q_rank, 0)},
@@ -197,11 +198,7 @@ void PutExperts(const Statement& statement, bool enabled, Node& fields) {
   const Node* shared = statement.Find("shared_experts");
   if (shared != nullptr && shared->AsInteger() > 0) put("shared_experts", shared);
   const Node* shared_width = statement.Find("shared_ffn");
-  if (shared_width != nullptr && shared_width->AsInteger() > 0 && width != nullptr) {
-    const std::int64_t count = shared_width->AsInteger() / std::max<std::int64_t>(1, width->AsInteger());
-    Put(fields, "shared_experts", Number(count, shared_width->path, shared_width->where),
-        shared_width->where);
-  }
+  if (shared_width != nullptr && shared_width->AsInteger() > 0) put("shared_ffn", shared_width);
   const Node* dense = statement.Find("first_dense");
   if (dense != nullptr && dense->AsInteger() > 0) put("first_dense", dense);
 }
@@ -214,7 +211,7 @@ Model InlineModel(File& file, const Statement& statement, const std::string& nam
   fields.path = "model";
   fields.where = statement.sizes.where;
   for (const char* key : {"layers", "hidden", "heads", "kv_heads", "head_dim", "ffn", "vocab",
-                          "context", "tied"}) {
+                          "context", "tied", "output_gate"}) {
     const Node* node = statement.Find(key);
     if (node != nullptr) Put(fields, key, *node, node->where);
   }
@@ -263,8 +260,8 @@ std::vector<std::string> PresetNames(const std::string& path) {
   const std::size_t dash = name.rfind('-');
   if (dash == std::string::npos) return names;
   const std::string suffix = name.substr(dash + 1);
-  const bool date = suffix.size() >= 4 &&
-                    suffix.find_first_not_of("0123456789") == std::string::npos;
+  const bool date =
+      suffix.size() >= 4 && suffix.find_first_not_of("0123456789") == std::string::npos;
   if (date || suffix == "base" || suffix == "instruct" || suffix == "chat" || suffix == "hf") {
     names.push_back(name.substr(0, dash));
   }
@@ -303,45 +300,53 @@ void CropLists(Node& config) {
   }
 }
 
-const internal::EmbeddedFile* ModelPresetFile(const std::string& name) {
-  for (const internal::EmbeddedFile& file : internal::EmbeddedPresets()) {
-    if (file.path.rfind("presets/models/", 0) == 0 && StemOf(file.path) == name) return &file;
-  }
-  return nullptr;
-}
-
 Model FromConfig(Node config, const Statement& statement, const std::string& name) {
   Override(config, statement.sizes);
   if (!statement.sizes.members.empty()) CropLists(config);
-  const bool own = config.Find("model_type") == nullptr && config.Find("architectures") == nullptr;
-  return own ? ReadInlineModel(config, name) : ReadHuggingFace(config, name);
+  return ReadHuggingFace(config, name);
 }
 
-Model FromPreset(const std::string& preset, const Statement& statement, const Node& path,
-                 std::string& read) {
-  const internal::EmbeddedFile* file = ModelPresetFile(preset);
-  if (file == nullptr || statement.sizes.members.empty()) {
-    if (!statement.sizes.members.empty()) {
-      RefuseValue(statement.sizes.members.front().second,
-                  fmt::format("the preset '{}' has fixed sizes; state all sizes of the model in "
-                              "model.config_overrides, or name a folder with its config.json",
-                              preset));
+// The stated sizes of a preset's language model, nested ones beside the others.
+std::vector<const Node*> FlatSizes(const Node& sizes) {
+  std::vector<const Node*> flat;
+  for (const auto& [key, value] : sizes.members) {
+    if (value.is_map()) {
+      for (const Node* inner : FlatSizes(value)) flat.push_back(inner);
+    } else if (!value.is_null()) {
+      flat.push_back(&value);
     }
-    read += preset;
-    return ModelPreset(preset, path.where);
   }
-  read += file->text;
-  return FromConfig(ParseDocument(file->text, Language::kYaml, file->path), statement, preset);
+  return flat;
+}
+
+bool EndsWith(const std::string& path, const std::vector<std::string>& names) {
+  const std::string last = path.substr(path.rfind('.') + 1);
+  return std::find(names.begin(), names.end(), last) != names.end();
+}
+
+// A preset cropped to its first layers; that is the one size a trainer may change of it.
+Model FromPreset(const std::string& preset, const Statement& statement, const Node& path) {
+  Model model = ModelPreset(preset, path.where);
+  for (const Node* size : FlatSizes(statement.sizes)) {
+    if (!EndsWith(size->path, {"num_hidden_layers", "num_layers", "n_layers"})) {
+      RefuseValue(*size, fmt::format("the preset '{}' has fixed widths; state all sizes of the "
+                                     "model, or name a folder with its config.json",
+                                     preset));
+    }
+    const int layers = size->AsInt(1, model.stack.layers());
+    model.stack.order.resize(static_cast<std::size_t>(layers));
+  }
+  return model;
 }
 
 [[noreturn]] void RefusePath(const Node& path, const std::string& looked_at) {
   const std::vector<std::string> presets = ModelPresets();
   const std::string nearest = NearestWord(PresetNames(path.text).back(), presets);
-  RefuseValue(path, fmt::format("there is no {} and no model preset of that name{}: put the "
-                                "model's config.json there, or state all its sizes in "
-                                "model.config_overrides",
-                                looked_at,
-                                nearest.empty() ? "" : fmt::format(" (nearest: {})", nearest)));
+  RefuseValue(
+      path, fmt::format("there is no {} and no model preset of that name{}: put the "
+                        "model's config.json there, or state all its sizes in "
+                        "model.config_overrides",
+                        looked_at, nearest.empty() ? "" : fmt::format(" (nearest: {})", nearest)));
 }
 
 Model FromPath(const Node& path, const Statement& statement, const std::string& base_folder,
@@ -356,7 +361,8 @@ Model FromPath(const Node& path, const Statement& statement, const std::string& 
   const std::vector<std::string> presets = ModelPresets();
   for (const std::string& name : PresetNames(path.text)) {
     if (std::find(presets.begin(), presets.end(), name) == presets.end()) continue;
-    return FromPreset(name, statement, path, read);
+    read += name;
+    return FromPreset(name, statement, path);
   }
   RefusePath(path, local);
 }

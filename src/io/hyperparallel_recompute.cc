@@ -47,7 +47,8 @@ std::vector<int> CountedStages(File& file, int layers, int stages, const Node& c
 }
 
 // Gives `mode` to the first layers, so far `off`, of each stage.
-void Mark(File& file, const Node& counts, Recompute mode, int stages, std::vector<Recompute>& plan) {
+void Mark(File& file, const Node& counts, Recompute mode, int stages,
+          std::vector<Recompute>& plan) {
   const int layers = static_cast<int>(plan.size());
   const std::vector<Node> listed = Elements(counts);
   const int groups = counts.is_list() ? static_cast<int>(listed.size()) : stages;
@@ -88,8 +89,8 @@ RecomputePlan ReadOverrides(File& file, const Node* mode_node, Recompute mode, i
     RefuseValue(*other, fmt::format("{} says {}; one of the two is expected", mode_node->path,
                                     mode_node->Written()));
   }
-  const bool whole = (full == nullptr || full->is_bool()) &&
-                     (selective == nullptr || selective->is_bool());
+  const bool whole =
+      (full == nullptr || full->is_bool()) && (selective == nullptr || selective->is_bool());
   if (whole) return {stated, {}};
   RecomputePlan plan;
   plan.layers.assign(static_cast<std::size_t>(layers), Recompute::kOff);
@@ -142,9 +143,9 @@ Recompute ReadRecomputeMode(File& file) {
 
 RecomputePlan ReadCurrentRecompute(File& file, int layers, int stages) {
   const Recompute mode = ReadRecomputeMode(file);
-  const Node* counts = file.Find({"activation_checkpoint.num_layers",
-                                  "gradient_checkpointing.num_layers",
-                                  "train.gradient_checkpointing.num_layers"});
+  const Node* counts =
+      file.Find({"activation_checkpoint.num_layers", "gradient_checkpointing.num_layers",
+                 "train.gradient_checkpointing.num_layers"});
   if (counts != nullptr && mode != Recompute::kOff) {
     RecomputePlan plan;
     plan.layers.assign(static_cast<std::size_t>(layers), Recompute::kOff);

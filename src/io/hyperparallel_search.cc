@@ -91,8 +91,8 @@ void ReadMicroBatch(File& file, Job& job) {
   if (counts.values.empty() || job.search.dp.values.empty()) return;
   const std::vector<int> sizes =
       Divisors(job.search.dp.values, counts.values, job.training.global_batch);
-  const bool agrees = local != nullptr && std::find(sizes.begin(), sizes.end(),
-                                                    size.values.front()) != sizes.end();
+  const bool agrees =
+      local != nullptr && std::find(sizes.begin(), sizes.end(), size.values.front()) != sizes.end();
   if (agrees) return;
   if (sizes.empty()) {
     ThrowBadInput(fmt::format("constraint.global_batch_size is {}, which no listed dp x "
@@ -140,10 +140,11 @@ void ReadRecompute(File& file, SearchSpace& space) {
     const Node* node = file.Find({path});
     if (node == nullptr) continue;
     if (WordOf(*node) == "per_layer") {
-      ThrowUnsupported(fmt::format("{} is per_layer, which is not available in this version; "
-                                   "allowed: a mode (off, selective, full), a list of them, or auto",
-                                   path),
-                       node->where);
+      ThrowUnsupported(
+          fmt::format("{} is per_layer, which is not available in this version; "
+                      "allowed: a mode (off, selective, full), a list of them, or auto",
+                      path),
+          node->where);
     }
     space.recompute = ReadRecomputeDimension(*node, path);
   }
@@ -212,7 +213,8 @@ Job ReadSearchConfig(const Node& document, const std::string& base_folder, std::
   ReadRecompute(file, space);
   ReadMemoryLimit(file, job);
   if (file.Find({"model.offset"}) != nullptr) {
-    job.notes.push_back({"model.offset", "holds for one pp; each pp gets the planner's own stages"});
+    job.notes.push_back(
+        {"model.offset", "holds for one pp; each pp gets the planner's own stages"});
   }
   const std::vector<FieldNote> unknown = file.Unknown();
   job.unknown.insert(job.unknown.end(), unknown.begin(), unknown.end());

@@ -73,9 +73,10 @@ int SettleDevices(const ClusterStatement& cluster, const Degrees& d, Job& job) {
   if (cluster.devices > 0) return cluster.devices;
   const std::int64_t devices = DevicesOf(d);
   if (devices == 0) {
-    ThrowBadInput("the number of devices is not stated and dp_shard leaves it open; add "
-                  "`cluster: {device: ascend-910b, devices: N}` to the file",
-                  d.where);
+    ThrowBadInput(
+        "the number of devices is not stated and dp_shard leaves it open; add "
+        "`cluster: {device: ascend-910b, devices: N}` to the file",
+        d.where);
   }
   if (devices > kLargestDegree) {
     ThrowBadInput(fmt::format("the degrees multiply to {} devices; at most {} are planned for",
@@ -92,9 +93,9 @@ void SetSharding(File& file, const Degrees& d, int dp, CurrentStrategy& current)
   const std::int64_t extent = dp * d.cp;
   std::int64_t span = d.span != 0 ? d.span : d.shard;
   if (span == -1) span = extent / d.replicate;
-  const Node* gathered = file.Find({"fsdp_config.reshard_after_forward",
-                                    "train.accelerator.reshard_after_forward",
-                                    "accelerator.reshard_after_forward"});
+  const Node* gathered =
+      file.Find({"fsdp_config.reshard_after_forward", "train.accelerator.reshard_after_forward",
+                 "accelerator.reshard_after_forward"});
   const Node* optimizer = file.Accelerator({"optimizer_weight_shard_size"});
   if (span > 1) {
     current.zero = gathered != nullptr && !gathered->AsBool() ? 2 : 3;
@@ -118,9 +119,9 @@ void SetPipeline(File& file, const Degrees& d, CurrentStrategy& current) {
 }
 
 void SetContext(File& file, const Degrees& d, CurrentStrategy& current) {
-  const Node* algorithm = file.Find({"dataloader.get_batch.cp_algorithm",
-                                     "accelerator.context_parallel_algo",
-                                     "train.accelerator.context_parallel_algo"});
+  const Node* algorithm =
+      file.Find({"dataloader.get_batch.cp_algorithm", "accelerator.context_parallel_algo",
+                 "train.accelerator.context_parallel_algo"});
   if (d.cp == 1 || algorithm == nullptr) return;
   const std::string word = WordOf(*algorithm);
   if (word.find("hybrid") != std::string::npos) {
@@ -129,8 +130,7 @@ void SetContext(File& file, const Degrees& d, CurrentStrategy& current) {
                                  algorithm->path, algorithm->Written()),
                      algorithm->where);
   }
-  current.cp_kind =
-      word.find("ulysses") != std::string::npos ? CpKind::kAllToAll : CpKind::kRing;
+  current.cp_kind = word.find("ulysses") != std::string::npos ? CpKind::kAllToAll : CpKind::kRing;
 }
 
 CurrentStrategy ReadStrategy(File& file, const Degrees& d, int devices, Job& job) {
@@ -160,17 +160,16 @@ CurrentStrategy ReadStrategy(File& file, const Degrees& d, int devices, Job& job
   const Node* micro = file.Training({"micro_batch_size", "local_batch_size"});
   current.micro_batch = Count(micro, 1);
   if (micro != nullptr) job.where["current.micro_batch"] = micro->where;
-  current.recompute = ReadCurrentRecompute(file, job.model.stack.layers(),
-                                           static_cast<int>(d.pp));
+  current.recompute = ReadCurrentRecompute(file, job.model.stack.layers(), static_cast<int>(d.pp));
   job.where["current"] = d.where;
   return current;
 }
 
 int ReadGlobalBatch(File& file, const CurrentStrategy& current, Job& job) {
   const Node* batch = file.Training({"global_batch_size"});
-  const Node* counts = file.Find({"training.micro_batch_num", "train.micro_batch_num",
-                                  "accelerator.pp_micro_batch_num",
-                                  "train.accelerator.pp_micro_batch_num"});
+  const Node* counts =
+      file.Find({"training.micro_batch_num", "train.micro_batch_num",
+                 "accelerator.pp_micro_batch_num", "train.accelerator.pp_micro_batch_num"});
   const std::int64_t replicas = std::int64_t{*current.dp} * *current.micro_batch;
   if (batch == nullptr && counts != nullptr) {
     const std::int64_t product = replicas * ReadCount(*counts, 1 << 20);
@@ -184,10 +183,10 @@ int ReadGlobalBatch(File& file, const CurrentStrategy& current, Job& job) {
   job.where["training.global_batch"] = batch->where;
   const int stated = ReadCount(*batch);
   if (counts != nullptr && replicas * ReadCount(*counts, 1 << 20) != stated) {
-    job.notes.push_back({counts->path,
-                         fmt::format("{} micro-batches do not make the global batch of {} over dp "
-                                     "{} x micro_batch {}; their number follows from the batch",
-                                     counts->text, stated, *current.dp, *current.micro_batch)});
+    job.notes.push_back(
+        {counts->path, fmt::format("{} micro-batches do not make the global batch of {} over dp "
+                                   "{} x micro_batch {}; their number follows from the batch",
+                                   counts->text, stated, *current.dp, *current.micro_batch)});
   }
   return stated;
 }
@@ -199,7 +198,8 @@ Schedule ReadPipelineSchedule(const Node& node) {
   std::replace(word.begin(), word.end(), '_', '-');
   if (word == "1f1b") return Schedule::k1F1B;
   if (word == "gpipe") return Schedule::kGpipe;
-  for (const char* name : {"interleaved", "interleaved1f1b", "interleaved-1f1b", "1f1b-interleaved"}) {
+  for (const char* name :
+       {"interleaved", "interleaved1f1b", "interleaved-1f1b", "1f1b-interleaved"}) {
     if (word == name) return Schedule::kInterleaved;
   }
   ThrowUnsupported(fmt::format("{} is {}, which is not available in this version; allowed: gpipe, "
@@ -222,8 +222,8 @@ Job ReadTrainer(const Node& document, const std::string& base_folder, std::strin
   job.cluster = BuildCluster(cluster, devices);
   job.current = ReadStrategy(file, degrees, devices, job);
   job.training.global_batch = ReadGlobalBatch(file, *job.current, job);
-  job.training.options.chunk_layers =
-      ReadStageLayers(file, job.model.stack.layers(), *job.current->pp, job.notes);
+  job.training.options.chunk_layers = ReadStageLayers(
+      file, job.model.stack.layers(), *job.current->pp * *job.current->vpp, job.notes);
   if (const Node* dimension = file.Find({"context.recompute"})) {
     ReadDimensionInto("recompute", *dimension, job.search);
   }

@@ -28,10 +28,10 @@ int ReadSequence(File& file, const Model& model, Job& job) {
     return ReadCount(*node, 1 << 28);
   }
   const int length = model.context > 0 ? model.context : kUsualSequence;
-  job.notes.push_back({"training.sequence",
-                       fmt::format("no length stated; {} {}", length,
-                                   model.context > 0 ? "as the model's context"
-                                                     : "as HyperParallel assumes")});
+  job.notes.push_back(
+      {"training.sequence",
+       fmt::format("no length stated; {} {}", length,
+                   model.context > 0 ? "as the model's context" : "as HyperParallel assumes")});
   return length;
 }
 
@@ -45,8 +45,7 @@ Precision ReadPrecision(File& file) {
   const Node* compute = file.Find({"model.compute_dtype", "model.config_overrides.compute_dtype"});
   const Node* built = file.Find({"model.torch_dtype", "model.param_init_type", "model_init_dtype",
                                  "model.config_overrides.torch_dtype"});
-  const Node* main =
-      file.Find({"optimizer.fp32_main_params", "train.optimizer.fp32_main_params"});
+  const Node* main = file.Find({"optimizer.fp32_main_params", "train.optimizer.fp32_main_params"});
   const bool casts = mixed == nullptr ? param != nullptr : mixed->AsBool();
   Precision precision = PrecisionOf(Framework::kHyperParallel, DType::kBf16);
   if (built != nullptr) precision.weights = ReadTorchDType(*built);
@@ -75,16 +74,17 @@ Optimizer ReadOptimizer(File& file) {
                                     Optimizer::kAdam, Optimizer::kSgd}) {
     if (word.find(Name(optimizer)) != std::string::npos) return optimizer;
   }
-  ThrowUnsupported(fmt::format("{} is {}, which is not available in this version; allowed: {}",
-                               node->path, node->Written(),
-                               JoinWords(WordsOf<Optimizer>(kOptimizers), "or")),
-                   node->where);
+  ThrowUnsupported(
+      fmt::format("{} is {}, which is not available in this version; allowed: {}", node->path,
+                  node->Written(), JoinWords(WordsOf<Optimizer>(kOptimizers), "or")),
+      node->where);
 }
 
 AttentionKernel ReadAttention(File& file) {
-  const Node* flash = file.Find({"model.use_flash_attention",
-                                 "model.config_overrides.use_flash_attention"});
-  if (flash != nullptr) return flash->AsBool() ? AttentionKernel::kFlash : AttentionKernel::kUnfused;
+  const Node* flash =
+      file.Find({"model.use_flash_attention", "model.config_overrides.use_flash_attention"});
+  if (flash != nullptr)
+    return flash->AsBool() ? AttentionKernel::kFlash : AttentionKernel::kUnfused;
   const Node* name = file.Find({"model.attn_implementation"});
   const bool eager = name != nullptr && WordOf(*name) == "eager";
   return eager ? AttentionKernel::kUnfused : AttentionKernel::kFlash;
@@ -125,7 +125,8 @@ void RefuseSwaps(File& file) {
   if (On(inputs)) refuse(*inputs, "swapping activations");
   const Node* experts = file.Find({"ep_host_swap.enabled"});
   if (On(experts)) refuse(*experts, "swapping activations");
-  const Node* offload = file.Find({"fsdp_config.enable_offload", "train.accelerator.enable_offload"});
+  const Node* offload =
+      file.Find({"fsdp_config.enable_offload", "train.accelerator.enable_offload"});
   if (On(offload)) refuse(*offload, "offloading weights to the host");
 }
 

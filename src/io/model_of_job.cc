@@ -1,5 +1,6 @@
 #include "io/model_of_job.h"
 
+#include <fmt/format.h>
 #include <sys/stat.h>
 
 #include "io/fields.h"
@@ -41,6 +42,17 @@ ModelRead ReadConfigFile(const Node& node, const std::string& base_folder) {
   return {ReadHuggingFace(config, NameOfConfig(path)), std::move(text)};
 }
 
+// In a job's own words an unknown key is a mistake, not another program's field.
+void RefuseUnknown(const Model& model, const Node& node) {
+  for (const FieldNote& note : model.unknown) {
+    SourcePosition where = node.where;
+    for (std::size_t i = 0; i < node.members.size(); ++i) {
+      if (node.members[i].second.path == note.path) where = node.key_positions[i];
+    }
+    ThrowBadInput(fmt::format("unknown key '{}'; {}", note.path, note.reason), where);
+  }
+}
+
 }  // namespace
 
 ModelRead ReadModelSection(const Node& node, const std::string& base_folder) {
@@ -50,7 +62,9 @@ ModelRead ReadModelSection(const Node& node, const std::string& base_folder) {
   const Node* hf = node.Find("hf");
   const Node* preset = node.Find("preset");
   if (hf == nullptr && preset == nullptr) {
-    return {ReadInlineModel(node, "inline"), Canonical(node)};
+    ModelRead read = {ReadInlineModel(node, "inline"), Canonical(node)};
+    RefuseUnknown(read.model, node);
+    return read;
   }
   Members fields(node);
   fields.Take("hf");

@@ -76,8 +76,8 @@ const std::vector<Number>& Numbers() {
 // --recompute-activation-function.
 const std::vector<std::string>& RecomputeModules() {
   static const std::vector<std::string> modules = {
-      "core_attn", "layernorm", "moe_act",           "mla_up_proj",
-      "mlp",       "moe",       "shared_experts",    "activation-function"};
+      "core_attn", "layernorm", "moe_act",        "mla_up_proj",
+      "mlp",       "moe",       "shared_experts", "activation-function"};
   return modules;
 }
 

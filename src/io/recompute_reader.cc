@@ -82,7 +82,8 @@ Dimension<Recompute> ReadRecomputeDimension(const Node& node, const std::string&
   std::vector<Node> elements = Elements(node);
   if (elements.empty()) Refuse(node, what, kDimensionAllowed);
   // "false, full" in quotes holds no bare false.
-  for (Node& element : elements) element.quoted = element.quoted || (node.is_scalar() && node.quoted);
+  for (Node& element : elements)
+    element.quoted = element.quoted || (node.is_scalar() && node.quoted);
   for (std::size_t i = 0; i < elements.size(); ++i) {
     if (IsAuto(elements[i])) {
       if (elements.size() > 1) {

@@ -48,7 +48,8 @@ Lora ReadLora(const Node& node) {
   const Node& targets = fields.Need("targets", "list the modules that get adapters");
   const std::vector<Node> items = Elements(targets);
   if (items.empty()) RefuseValue(targets, "at least one module is expected");
-  for (const Node& item : items) lora.targets.push_back(LoraTargets()[ReadWord(item, LoraTargets())]);
+  for (const Node& item : items)
+    lora.targets.push_back(LoraTargets()[ReadWord(item, LoraTargets())]);
   fields.RefuseRest();
   return lora;
 }

@@ -31,6 +31,7 @@ Model ReadInlineModel(const Node& node, const std::string& name) {
   m.stack.order.assign(static_cast<std::size_t>(Get(node, "layers", 1)), 0);
   m.vocab = Get(node, "vocab", 32000);
   m.context = Get(node, "context", 0);
+  if (node.Find("warps") != nullptr) m.unknown.push_back({"model.warps", "unknown"});
   return m;
 }
 Model ReadHuggingFace(const Node& config, const std::string& name) {

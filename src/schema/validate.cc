@@ -50,9 +50,9 @@ void CheckStack(const Job& job, const LayerStack& stack) {
   RequirePositive(job, "model.layers", stack.layers());
   for (const int kind : stack.order) {
     if (kind < 0 || kind >= static_cast<int>(stack.kinds.size())) {
-      ThrowBadInput(fmt::format("a layer is of kind {}; the model has {} kinds", kind,
-                                stack.kinds.size()),
-                    job.At("model"));
+      ThrowBadInput(
+          fmt::format("a layer is of kind {}; the model has {} kinds", kind, stack.kinds.size()),
+          job.At("model"));
     }
   }
   for (const LayerKind& kind : stack.kinds) {
@@ -147,9 +147,10 @@ void CheckTraining(const Job& job) {
                   job.At("training.options.fp8_recipe"));
   }
   if (options.softmax_fp32.value_or(false) && training.attention == AttentionKernel::kFlash) {
-    ThrowBadInput("training.options.softmax_fp32 is true; it is a switch of unfused attention, and "
-                  "training.attention is flash",
-                  job.At("training.options.softmax_fp32"));
+    ThrowBadInput(
+        "training.options.softmax_fp32 is true; it is a switch of unfused attention, and "
+        "training.attention is flash",
+        job.At("training.options.softmax_fp32"));
   }
 }
 
@@ -235,19 +236,20 @@ std::vector<int> DataParallel(const Job& job, const Degrees& d) {
     if (fits) both.push_back(dp);
   }
   if (!both.empty()) return both;
-  ThrowBadInput(grid ? fmt::format("dp is {}; tp {} x cp {} x pp {} leave {} of the {} devices",
-                                   Listed(d.dp), Listed(d.tp), Listed(d.cp), Listed(d.pp),
-                                   Listed(possible), devices)
-                     : fmt::format("dp is {}; a divisor of the {} devices is expected",
-                                   Listed(d.dp), devices),
-                PlaceOfDegrees(job));
+  ThrowBadInput(
+      grid
+          ? fmt::format("dp is {}; tp {} x cp {} x pp {} leave {} of the {} devices", Listed(d.dp),
+                        Listed(d.tp), Listed(d.cp), Listed(d.pp), Listed(possible), devices)
+          : fmt::format("dp is {}; a divisor of the {} devices is expected", Listed(d.dp), devices),
+      PlaceOfDegrees(job));
 }
 
 // The multiple of any of `units` that is nearest to `batch`, the smaller of two.
 std::int64_t NearestBatch(const std::vector<std::int64_t>& units, std::int64_t batch) {
   std::int64_t best = units.front();
   for (const std::int64_t unit : units) {
-    for (const std::int64_t near : {std::max(unit, batch / unit * unit), (batch / unit + 1) * unit}) {
+    for (const std::int64_t near :
+         {std::max(unit, batch / unit * unit), (batch / unit + 1) * unit}) {
       const std::int64_t distance = std::abs(near - batch);
       const std::int64_t least = std::abs(best - batch);
       if (distance < least || (distance == least && near < best)) best = near;
@@ -269,8 +271,7 @@ void CheckBatch(const Job& job, const Degrees& d, const std::vector<int>& dp) {
   ThrowBadInput(
       fmt::format("training.global_batch is {}, which dp {} x micro_batch {} cannot divide into "
                   "micro-batches; the nearest batch that works is {}",
-                  batch, dp.empty() ? "1" : Listed(dp), Listed(micro),
-                  NearestBatch(units, batch)),
+                  batch, dp.empty() ? "1" : Listed(dp), Listed(micro), NearestBatch(units, batch)),
       job.At("training.global_batch"));
 }
 
@@ -290,8 +291,8 @@ void CheckExpertParallel(const Job& job) {
                   where);
   }
   for (const int ep : values) {
-    const bool divides = std::all_of(counts.begin(), counts.end(),
-                                     [ep](int count) { return count % ep == 0; });
+    const bool divides =
+        std::all_of(counts.begin(), counts.end(), [ep](int count) { return count % ep == 0; });
     if (divides) return;
   }
   ThrowBadInput(fmt::format("ep is {}; {} experts cannot be placed on it: a divisor of {} is "
@@ -314,8 +315,9 @@ void CheckCurrent(const Job& job) {
   const std::size_t layers = job.current->recompute->layers.size();
   const int expected = job.model.stack.layers();
   if (layers == 0 || layers == static_cast<std::size_t>(expected)) return;
-  ThrowBadInput(fmt::format("current.recompute covers {} layers; the model has {}", layers, expected),
-                job.At("current.recompute"));
+  ThrowBadInput(
+      fmt::format("current.recompute covers {} layers; the model has {}", layers, expected),
+      job.At("current.recompute"));
 }
 
 }  // namespace
