@@ -44,8 +44,8 @@ std::vector<std::string> KnownFamilies() {
   }
   const std::vector<std::string> known = KnownFamilies();
   const Node* at = map.Find("model_type");
-  ThrowUnsupported(fmt::format("family '{}' is not known{}; known: {}", name,
-                               DidYouMean(name, known), fmt::join(known, ", ")),
+  ThrowUnsupported(fmt::format("family '{}' is not known (known: {}){}", name,
+                               fmt::join(known, ", "), DidYouMean(name, known)),
                    at != nullptr ? at->where : map.where);
 }
 

@@ -55,8 +55,12 @@ std::span<const Family> MultimodalFamilies();
 
 // Layers, hidden size, heads, vocabulary and context; no window, no experts, a gated feed-forward.
 Blueprint ReadFrame(Fields& f);
-// Key-value heads and the width of a head. Errors: kBadInput when heads do not divide.
+// Key-value heads (absent: one per head) and the width of a head (absent: the hidden size shared
+// among the heads). Errors: kBadInput when heads do not divide.
 void ReadHeads(Fields& f, Blueprint& plan);
+// The two halves of it, for families that state key-value heads in their own way or not at all.
+void ReadHeadWidth(Fields& f, Blueprint& plan);
+void SetKeyHeads(Fields& f, Blueprint& plan, int kv_heads);
 // ReadFrame, ReadHeads and intermediate_size: what most decoders state.
 Blueprint ReadDecoder(Fields& f);
 // Multi-head latent attention with its biases; v_head_dim may be absent where a usual one is given.

@@ -11,7 +11,7 @@ namespace {
 // layer unless stated.
 Blueprint ReadClassic(Fields& f, FieldNames width_names) {
   Blueprint plan = ReadFrame(f);
-  ReadHeads(f, plan);
+  ReadHeadWidth(f, plan);
   SetAttentionBias(plan, true);
   plan.layer.norm_bias = true;
   plan.layer.feed_forward.gated = false;
@@ -33,7 +33,7 @@ void Gpt2(Fields& f, Model& model) {
 
 void GptBigCode(Fields& f, Model& model) {
   Blueprint plan = ReadClassic(f, {"n_inner"});
-  if (f.FlagOr({"multi_query"}, true)) plan.layer.attention.kv_heads = 1;
+  if (f.FlagOr({"multi_query"}, true)) SetKeyHeads(f, plan, 1);
   ReadPositions(f, model);
   ReadTied(f, true);
   LayOut(plan, model);
@@ -117,7 +117,7 @@ int FalconNorms(Fields& f, bool newer) {
 void Falcon(Fields& f, Model& model) {
   Blueprint plan = ReadClassic(f, {"ffn_hidden_size"});
   const bool newer = f.FlagOr({"new_decoder_architecture"}, f.Peek({"n_head_kv"}) != nullptr);
-  plan.layer.attention.kv_heads = FalconKeyHeads(f, plan.layer.attention.heads, newer);
+  SetKeyHeads(f, plan, FalconKeyHeads(f, plan.layer.attention.heads, newer));
   plan.layer.norms = FalconNorms(f, newer);
   const bool bias = f.FlagOr({"bias"}, false);
   SetAttentionBias(plan, bias);
@@ -134,7 +134,7 @@ int MptKeyHeads(Fields& attention, int heads) {
 
 void ReadMptAttention(Fields& attention, Blueprint& plan, Model& model, bool learned,
                       bool bias) {
-  plan.layer.attention.kv_heads = MptKeyHeads(attention, plan.layer.attention.heads);
+  SetKeyHeads(attention, plan, MptKeyHeads(attention, plan.layer.attention.heads));
   const bool alibi = attention.FlagOr({"alibi"}, false);
   const bool rotary = attention.FlagOr({"rope"}, false);
   if (learned && !alibi && !rotary) model.positions = model.context;
@@ -147,7 +147,7 @@ void ReadMptAttention(Fields& attention, Blueprint& plan, Model& model, bool lea
 // `Source:` MPTModel of llm-foundry: linear-bias attention takes the place of learned positions.
 void Mpt(Fields& f, Model& model) {
   Blueprint plan = ReadFrame(f);
-  ReadHeads(f, plan);
+  ReadHeadWidth(f, plan);
   const bool bias = !f.FlagOr({"no_bias"}, true);
   SetAttentionBias(plan, bias);
   plan.layer.norm_bias = bias;
@@ -168,12 +168,16 @@ void Mpt(Fields& f, Model& model) {
 
 // Position rows 0 and 1 are never used but exist. `Source:` OPTLearnedPositionalEmbedding.
 void Opt(Fields& f, Model& model) {
-  const Blueprint plan = ReadClassic(f, {"ffn_dim"});
+  Blueprint plan = ReadClassic(f, {"ffn_dim"});
+  const bool bias = f.FlagOr({"enable_bias"}, true);
+  SetAttentionBias(plan, bias);
+  plan.layer.feed_forward.bias = bias;
   const int embedding = f.SizeOr({"word_embed_proj_dim"}, plan.layer.hidden);
-  if (embedding != plan.layer.hidden || !f.FlagOr({"do_layer_norm_before"}, true)) {
+  if (embedding != plan.layer.hidden || !f.FlagOr({"do_layer_norm_before"}, true) ||
+      f.FlagOr({"_remove_final_layer_norm"}, false)) {
     ThrowUnsupported(
-        "family 'opt' with word_embed_proj_dim other than hidden_size, or with norms behind its "
-        "layers (OPT-350M), cannot be priced: its embedding is narrower than its layers",
+        "family 'opt' with word_embed_proj_dim other than hidden_size, or without a final "
+        "norm (OPT-350M), cannot be priced",
         f.node().where);
   }
   model.positions = f.Size({"max_position_embeddings"}) + 2;

@@ -152,9 +152,9 @@ void InternLm(Fields& f, Model& model) {
 // is the final norm that every model here has.
 void ChatGlm(Fields& f, Model& model) {
   Blueprint plan = ReadFrame(f);
-  ReadHeads(f, plan);
+  ReadHeadWidth(f, plan);
   if (f.FlagOr({"multi_query_attention"}, false)) {
-    plan.layer.attention.kv_heads = f.Size({"multi_query_group_num"}, kMostHeads);
+    SetKeyHeads(f, plan, f.Size({"multi_query_group_num"}, kMostHeads));
   } else {
     f.Take({"multi_query_group_num"});
   }

@@ -130,13 +130,16 @@ Blueprint ReadGlmMoe(Fields& f) {
   return plan;
 }
 
-void Glm4Moe(Fields& f, Model& model) {
+void ReadGlm4Moe(Fields& f, Model& model, bool usual_bias) {
   Blueprint plan = ReadGlmMoe(f);
-  plan.layer.attention.qkv_bias = f.FlagOr({"attention_bias"}, false);
+  plan.layer.attention.qkv_bias = f.FlagOr({"attention_bias"}, usual_bias);
   plan.layer.attention.qk_norm = f.FlagOr({"use_qk_norm"}, false);
   LayOut(plan, model);
   SetPrediction(model, f.CountOr({"num_nextn_predict_layers"}, 0, kMostLayers));
 }
+
+void Glm4Moe(Fields& f, Model& model) { ReadGlm4Moe(f, model, false); }
+void Glm4vMoe(Fields& f, Model& model) { ReadGlm4Moe(f, model, true); }
 
 void Dots1(Fields& f, Model& model) {
   Blueprint plan = ReadGlmMoe(f);
@@ -171,8 +174,8 @@ void MiniMaxM2(Fields& f, Model& model) {
   plan.experts->router_bias = f.FlagOr({"use_routing_bias"}, false);
   plan.experts->shared_width = f.CountOr({"shared_intermediate_size"}, 0);
   LayOut(plan, model);
-  const int modules = f.CountOr({"num_mtp_modules"}, 0, kMostHeads);
-  const int depth = f.CountOr({"mtp_transformer_layers"}, 1, kMostHeads);
+  const int modules = f.CountOr({"num_mtp_modules"}, 0, 64);
+  const int depth = f.CountOr({"mtp_transformer_layers"}, 1, 64);
   if (f.FlagOr({"use_mtp"}, false)) SetPrediction(model, modules * depth);
 }
 
@@ -215,8 +218,8 @@ void ReadStepSparse(Fields& f, Blueprint& plan) {
 void Step(Fields& f, Model& model) {
   Blueprint plan = ReadFrame(f);
   if (const auto groups = f.SizeIfStated({"num_attention_groups"}, kMostHeads)) {
-    plan.layer.attention.kv_heads = *groups;
-    plan.layer.attention.head_dim = f.Size({"head_dim"}, kMostHeads);
+    ReadHeadWidth(f, plan);
+    SetKeyHeads(f, plan, *groups);
   } else {
     ReadHeads(f, plan);
   }
@@ -326,8 +329,8 @@ void Dbrx(Fields& f, Model& model) {
     f.Missing({"attn_config", "ffn_config"}, "a map is expected under both");
   }
   Fields heads(*attention, model);
-  plan.layer.attention.kv_heads = heads.Size({"kv_n_heads"}, kMostHeads);
-  plan.layer.attention.head_dim = plan.layer.hidden / plan.layer.attention.heads;
+  ReadHeadWidth(f, plan);
+  SetKeyHeads(heads, plan, heads.Size({"kv_n_heads"}, kMostHeads));
   Fields experts(*ffn, model);
   plan.experts = ReadExperts(experts, {"ffn_hidden_size"});
   AllSparse(plan);
@@ -362,7 +365,8 @@ constexpr Family kFamilies[] = {
     {"deepseek_v3", "DeepseekV3ForCausalLM", DeepSeekV3},
     {"kimi_k2", "", DeepSeekV3},
     {"glm4_moe", "Glm4MoeForCausalLM", Glm4Moe},
-    {"glm4v_moe_text", "", Glm4Moe},
+    {"glm4v_moe_text", "", Glm4vMoe},
+    {"Glm4vMoe_text", "", Glm4vMoe},
     {"dots1", "Dots1ForCausalLM", Dots1},
     {"gpt_oss", "GptOssForCausalLM", GptOss},
     {"minimax_m2", "MiniMaxM2ForCausalLM", MiniMaxM2},

@@ -87,7 +87,7 @@ Blueprint ReadFrame(Fields& f) {
   plan.windows.assign(static_cast<std::size_t>(layers), 0);
   plan.sparse.assign(static_cast<std::size_t>(layers), false);
   plan.layer.hidden = f.Size({"hidden_size", "n_embd", "n_embed", "d_model"});
-  plan.layer.attention.heads = f.Size({"num_attention_heads", "n_head", "n_heads"}, kMostHeads);
+  plan.layer.attention.heads = f.Size({"num_attention_heads", "n_head", "n_heads", "num_heads"}, kMostHeads);
   // A padded size, where both are stated, is the table's.
   const std::optional<int> padded = f.SizeIfStated({"padded_vocab_size"});
   f.model().vocab = padded ? *padded : f.Size({"vocab_size"});
@@ -97,16 +97,30 @@ Blueprint ReadFrame(Fields& f) {
 }
 
 void ReadHeads(Fields& f, Blueprint& plan) {
+  ReadHeadWidth(f, plan);
+  SetKeyHeads(f, plan,
+              f.SizeOr({"num_key_value_heads", "num_kv_heads"}, plan.layer.attention.heads,
+                       kMostHeads));
+}
+
+void SetKeyHeads(Fields& f, Blueprint& plan, int kv_heads) {
   Attention& attention = plan.layer.attention;
-  attention.kv_heads =
-      f.SizeOr({"num_key_value_heads", "num_kv_heads"}, attention.heads, kMostHeads);
-  RequireMultiple(f, {"num_key_value_heads", "num_kv_heads"}, attention.heads, attention.kv_heads,
+  attention.kv_heads = kv_heads;
+  RequireMultiple(f,
+                  {"num_key_value_heads", "num_kv_heads", "n_head_kv", "kv_n_heads",
+                   "multi_query_group_num", "num_attention_groups"},
+                  attention.heads, kv_heads,
                   fmt::format("it must divide the {} attention heads", attention.heads));
+}
+
+void ReadHeadWidth(Fields& f, Blueprint& plan) {
+  Attention& attention = plan.layer.attention;
+  attention.kv_heads = attention.heads;
   if (const auto stated = f.SizeIfStated({"head_dim", "kv_channels"}, kMostHeads)) {
     attention.head_dim = *stated;
     return;
   }
-  RequireMultiple(f, {"num_attention_heads", "n_head", "n_heads"}, plan.layer.hidden,
+  RequireMultiple(f, {"num_attention_heads", "n_head", "n_heads", "num_heads"}, plan.layer.hidden,
                   attention.heads,
                   fmt::format("it must divide the hidden size {}, or head_dim be stated",
                               plan.layer.hidden));

@@ -1,6 +1,5 @@
 // Fields of config.json that decide nothing in a price, and why.
 #include <algorithm>
-#include <array>
 #include <span>
 #include <string>
 
@@ -65,7 +64,8 @@ constexpr std::string_view kImages[] = {
     "n_window", "video_attn_type", "merge_type", "pos_emb_type", "mm_projector_type",
     "init_pos_emb_time", "use_unified_vision_chunk", "use_position_ids", "scale_embedding",
     "use_image_newline_parameter", "vision_aspect_ratio", "mm_patch_merge_type",
-    "mm_spatial_pool_mode", "add_faster_video", "add_time_instruction"};
+    "mm_spatial_pool_mode", "add_faster_video", "num_image_tokens", "_vision_feature_layer",
+    "multi_modal_projector_bias", "add_time_instruction"};
 constexpr std::string_view kScale[] = {
     "hidden_act", "hidden_activation", "activation_function", "mlp_hidden_act",
     "projector_hidden_act", "rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon",
@@ -79,13 +79,13 @@ constexpr std::string_view kScale[] = {
     "logits_scaling", "scale_emb", "dim_model_base", "scale_depth", "attn_temperature_tuning",
     "floor_scale", "attn_scale", "clip_qkv", "embedding_fraction", "attn_uses_sequence_id",
     "prefix_lm", "apply_residual_connection_post_layernorm", "use_parallel_residual", "norm_after",
-    "use_scaled_rope", "use_mup", "use_bidirectional_attention", "layer_norm_elementwise_affine"};
+    "ffn_act_fn", "activation", "slow_but_exact", "use_mup", "use_bidirectional_attention", "layer_norm_elementwise_affine"};
 constexpr std::string_view kPositions[] = {
     "rotary", "offset_alibi", "alibi", "alibi_bias_max", "original_rope", "original_max_position_embeddings",
     "partial_rotary_factor", "partial_rotary_factors", "swa_rope_theta", "use_dynamic_ntk",
     "model_max_length", "initial_context_length", "use_mrope", "mrope_section",
     "no_rope_layers", "no_rope_layer_interval", "relative_attention", "yarn_only_types",
-    "n_ctx", "max_position_embedding", "use_rope"};
+    "n_ctx", "max_position_embedding", "use_rope", "position_embedding_type", "use_scaled_rope"};
 constexpr std::string_view kRouting[] = {
     "norm_topk_prob", "n_group", "topk_group", "topk_method", "scoring_func",
     "routed_scaling_factor", "moe_router_scaling_factor", "moe_router_activation", "norm_expert_weight",
@@ -96,7 +96,7 @@ constexpr std::string_view kUnused[] = {
     "vocab_size", "num_channels", "in_channels", "in_chans", "hidden_size", "num_hidden_layers",
     "max_position_embeddings", "tie_word_embeddings", "sliding_window_pattern",
     "mlp_bias", "qk_head_dim", "block_size_feed_forward", "cross_attention_layers",
-    "n_embed", "word_embed_proj_dim", "hidden_dropout", "text_model_type"};
+    "num_key_value_heads", "hidden_dropout", "text_model_type"};
 
 constexpr IgnoredGroup kGroups[] = {
     {"names special tokens", kTokens},

@@ -114,7 +114,12 @@ int ReadNamedTower(Fields& f, Model& model) {
 int FeatureLayers(Fields& f) {
   const Node* layers = f.Take({"vision_feature_layer"});
   if (layers == nullptr || !layers->is_list()) return 1;
-  return std::max(static_cast<int>(layers->items.size()), 1);
+  if (layers->items.empty() || layers->items.size() > 64) {
+    ThrowBadInput(fmt::format("{} has {} entries; 1 to 64 are expected", layers->path,
+                              layers->items.size()),
+                  layers->where);
+  }
+  return static_cast<int>(layers->items.size());
 }
 
 void ReadLlavaParts(Fields& f, Model& model) {
@@ -186,7 +191,7 @@ void Mistral3(Fields& f, Model& model) {
   RequireLanguage(f, {"text_config"}, "mistral", model);
   Fields tower = NestedTower(f, "pixtral");
   const std::int64_t width = ReadPixtralTower(tower, kVision, model);
-  const int side = f.SizeOr({"spatial_merge_size"}, 2, 64);
+  const int side = f.SizeOr({"spatial_merge_size"}, 2, 16);
   const int features = FeatureLayers(f);
   const bool bias = f.FlagOr({"multimodal_projector_bias"}, false);
   model.towers.back().merge = Square(side);
@@ -314,9 +319,12 @@ void Llama4(Fields& f, Model& model) {
 int ReadMergeKernel(Fields& tower) {
   const Node* kernel = tower.Take({"merge_kernel_size"});
   if (kernel == nullptr) return 4;
-  int merge = 1;
-  for (const Node& side : kernel->AsList()) merge *= side.AsInt(1, 8);
-  return merge;
+  if (kernel->AsList().size() != 2) {
+    ThrowBadInput(fmt::format("{} is {}; [rows, columns] is expected", kernel->path,
+                              kernel->Written()),
+                  kernel->where);
+  }
+  return kernel->items[0].AsInt(1, 8) * kernel->items[1].AsInt(1, 8);
 }
 
 // `Source:` Kimi-VL, arXiv:2504.07491, section 2.1: a norm and two products over joined tokens.
@@ -364,6 +372,10 @@ void Qwen25Omni(Fields& f, Model& model) {
         "family 'qwen2_5_omni' with speech output cannot be priced (its talker and its vocoder are "
         "models of their own); with enable_audio_output: false its thinker can",
         output != nullptr ? output->where : f.node().where);
+  }
+  for (const std::string_view part : {"talker_config", "token2wav_config", "enable_talker"}) {
+    if (f.Take({part}) == nullptr) continue;
+    model.ignored.push_back({FieldPath(f.node(), part), "speech output is switched off"});
   }
   Fields thinker = Nested(f, {"thinker_config"});
   ReadThinker(thinker, model);

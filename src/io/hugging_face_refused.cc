@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <span>
 
 #include "io/hugging_face.h"
@@ -93,11 +92,12 @@ constexpr Refusal kFeatures[] = {
     {kSparse, kSparseKeys},   {kBlocks, kBlockKeys},          {kCross, kCrossKeys},
 };
 
-[[noreturn]] void Refuse(const Node& map, std::string_view reason) {
+// `at` is the key that tells, null: the map as a whole.
+[[noreturn]] void Refuse(const Node& map, std::string_view reason, const Node* at) {
   const std::string type = TextOf(map, "model_type");
   const std::string name = type.empty() ? FirstArchitecture(map) : type;
   const std::string family = name.empty() ? "this model" : fmt::format("family '{}'", name);
-  ThrowUnsupported(fmt::format("{}: {}", family, reason), map.where);
+  ThrowUnsupported(fmt::format("{}: {}", family, reason), at != nullptr ? at->where : map.where);
 }
 
 bool Contains(std::string_view text, std::span<const std::string_view> parts) {
@@ -108,8 +108,9 @@ bool Contains(std::string_view text, std::span<const std::string_view> parts) {
 
 void RefuseArchitecture(const Node& map) {
   const std::string architecture = FirstArchitecture(map);
-  if (Contains(architecture, kDrafterParts)) Refuse(map, kDrafter);
-  if (Contains(architecture, kHeadlessParts)) Refuse(map, kNoHead);
+  const Node* at = map.Find("architectures");
+  if (Contains(architecture, kDrafterParts)) Refuse(map, kDrafter, at);
+  if (Contains(architecture, kHeadlessParts)) Refuse(map, kNoHead, at);
 }
 
 void RefuseFamily(const Node& map) {
@@ -120,29 +121,33 @@ void RefuseFamily(const Node& map) {
       const bool is_architecture = name.front() >= 'A' && name.front() <= 'Z';
       const bool hit = is_architecture ? type.empty() && architecture.starts_with(name)
                                        : type == name;
-      if (hit) Refuse(map, refusal.reason);
+      if (hit) Refuse(map, refusal.reason, map.Find(type.empty() ? "architectures" : "model_type"));
     }
   }
 }
 
-bool IsOn(const Node& map, std::string_view key) {
+// The field where it is stated and neither false nor 0.
+const Node* On(const Node& map, std::string_view key) {
   const Node* value = map.Find(key);
-  if (value == nullptr || value->is_null()) return false;
-  if (value->is_bool()) return value->AsBool();
-  return !(value->is_integer() && value->AsInteger() == 0);
+  if (value == nullptr || value->is_null()) return nullptr;
+  if (value->is_bool()) return value->AsBool() ? value : nullptr;
+  return value->is_integer() && value->AsInteger() == 0 ? nullptr : value;
+}
+
+void RefuseField(const Node& map, std::string_view key, std::string_view reason) {
+  if (const Node* at = On(map, key)) {
+    Refuse(map, fmt::format("{} ({} is {})", reason, at->path, at->Written()), at);
+  }
 }
 
 void RefuseFeatures(const Node& map) {
   for (const Refusal& refusal : kFeatures) {
-    for (const std::string_view key : refusal.names) {
-      if (IsOn(map, key)) Refuse(map, refusal.reason);
-    }
+    for (const std::string_view key : refusal.names) RefuseField(map, key, refusal.reason);
   }
-  if (IsOn(map, "is_encoder_decoder")) Refuse(map, kEncoderDecoder);
-  if (IsOn(map, "add_cross_attention")) Refuse(map, kCross);
-  if (IsOn(map, "num_kv_shared_layers") || IsOn(map, "hidden_size_per_layer_input")) {
-    Refuse(map, kPerLayer);
-  }
+  RefuseField(map, "is_encoder_decoder", kEncoderDecoder);
+  RefuseField(map, "add_cross_attention", kCross);
+  RefuseField(map, "num_kv_shared_layers", kPerLayer);
+  RefuseField(map, "hidden_size_per_layer_input", kPerLayer);
 }
 
 }  // namespace

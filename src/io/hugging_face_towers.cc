@@ -8,6 +8,10 @@
 namespace restow::hugging_face {
 namespace {
 
+// Bounds that keep the products of mergers, quadratic in joined tokens, inside 63 bits.
+constexpr int kWidestTower = 1 << 18;
+constexpr std::size_t kMostIndexes = 256;
+
 // Layers of one kind that see the whole input.
 Tower UniformTower(const std::string& name, int layers, const LayerKind& kind) {
   Tower tower;
@@ -46,7 +50,7 @@ LayerKind CheckedLayer(const Fields& f, int hidden, int heads, int width) {
 }
 
 LayerKind ReadEncoderLayer(Fields& f) {
-  const int hidden = f.Size({"hidden_size"});
+  const int hidden = f.Size({"hidden_size"}, kWidestTower);
   const int heads = f.Size({"num_attention_heads"}, kMostHeads);
   return CheckedLayer(f, hidden, heads, f.Size({"intermediate_size"}));
 }
@@ -78,7 +82,7 @@ void CloseTower(Fields& f, Tower tower, const Patches& patches, Model& model) {
 }
 
 // Tokens joined by the merger of the Qwen line, in one direction.
-int ReadMergeSide(Fields& f) { return f.SizeOr({"spatial_merge_size"}, 2, 64); }
+int ReadMergeSide(Fields& f) { return f.SizeOr({"spatial_merge_size"}, 2, 16); }
 
 // A norm and two products over `merge` joined tokens, with biases.
 std::int64_t QwenMerger(std::int64_t joined, std::int64_t out, std::int64_t norm) {
@@ -100,6 +104,11 @@ void SplitWindows(Tower& tower, const std::vector<int>& full, int window) {
 std::vector<int> ReadIndexes(Fields& f, FieldNames names, std::vector<int> fallback) {
   const Node* list = f.Take(names);
   if (list == nullptr) return fallback;
+  if (list->AsList().size() > kMostIndexes) {
+    ThrowBadInput(fmt::format("{} has {} entries; at most {} are expected", list->path,
+                              list->items.size(), kMostIndexes),
+                  list->where);
+  }
   std::vector<int> indexes;
   for (const Node& item : list->AsList()) indexes.push_back(item.AsInt(0, kMostLayers));
   return indexes;
@@ -248,7 +257,7 @@ int ReadInternTower(Fields& f, const std::string& name, Model& model) {
 // `Source:` MoonViT (Kimi-VL, arXiv:2504.07491, section 2.1, and the code beside its weights): a
 // learned grid of positions, LayerNorm, biases throughout.
 int ReadMoonTower(Fields& f, const std::string& name, Model& model) {
-  const int hidden = f.Size({"vt_hidden_size", "hidden_size"});
+  const int hidden = f.Size({"vt_hidden_size", "hidden_size"}, kWidestTower);
   const int heads = f.Size({"vt_num_attention_heads", "num_attention_heads"}, kMostHeads);
   const LayerKind kind =
       CheckedLayer(f, hidden, heads, f.Size({"vt_intermediate_size", "intermediate_size"}));
@@ -283,7 +292,7 @@ int ReadLlama4Tower(Fields& f, const std::string& name, Model& model) {
 // `Source:` Qwen2-VL, arXiv:2409.12191, section 2.1, and Qwen2VisionTransformer. hidden_size is
 // the language model's width here.
 void ReadQwen2Tower(Fields& f, const std::string& name, Model& model) {
-  const int hidden = f.Size({"embed_dim"});
+  const int hidden = f.Size({"embed_dim"}, kWidestTower);
   const int ratio = f.SizeOr({"mlp_ratio"}, 4, 64);
   const LayerKind kind =
       CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads), ratio * hidden);
@@ -300,7 +309,7 @@ void ReadQwen2Tower(Fields& f, const std::string& name, Model& model) {
 
 // `Source:` Qwen2.5-VL, arXiv:2502.13923, section 2.1.1: windows in all layers but those listed.
 void ReadQwen25Tower(Fields& f, const std::string& name, Model& model) {
-  const int hidden = f.Size({"hidden_size"});
+  const int hidden = f.Size({"hidden_size"}, kWidestTower);
   f.Take({"embed_dim"});
   LayerKind kind = CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads),
                                 f.Size({"intermediate_size"}));
@@ -323,7 +332,7 @@ void ReadQwen25Tower(Fields& f, const std::string& name, Model& model) {
 // `Source:` Qwen3VLVisionModel: learned positions, and one more merger for each layer whose output
 // also enters the language model.
 void ReadQwen3Tower(Fields& f, const std::string& name, Model& model) {
-  const int hidden = f.Size({"hidden_size"});
+  const int hidden = f.Size({"hidden_size"}, kWidestTower);
   const LayerKind kind = CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads),
                                       f.Size({"intermediate_size"}));
   const Patches patches = ReadPatches(f, kUsualImageSide);
@@ -345,7 +354,7 @@ void ReadQwen3Tower(Fields& f, const std::string& name, Model& model) {
 // `Source:` Glm4vVisionModel: the layers' feed-forward is as wide as the tower's output, the
 // merger's as wide as intermediate_size; a strided product joins the tokens.
 void ReadGlmTower(Fields& f, const std::string& name, Model& model) {
-  const int hidden = f.Size({"hidden_size"});
+  const int hidden = f.Size({"hidden_size"}, kWidestTower);
   const int out = f.Size({"out_hidden_size"});
   LayerKind kind = CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads), out);
   kind.attention.qkv_bias = f.FlagOr({"attention_bias"}, false);
@@ -371,7 +380,7 @@ void ReadGlmTower(Fields& f, const std::string& name, Model& model) {
 // `Source:` Whisper, arXiv:2212.04356, section 2.2: two convolutions of width 3 (the second halves
 // the frames), keys without bias. Positions are counted where they are a table (Qwen2-Audio).
 int ReadAudioTower(Fields& f, const std::string& name, Model& model) {
-  const int hidden = f.Size({"d_model"});
+  const int hidden = f.Size({"d_model"}, kWidestTower);
   LayerKind kind = CheckedLayer(f, hidden, f.Size({"encoder_attention_heads"}, kMostHeads),
                                 f.Size({"encoder_ffn_dim"}));
   kind.attention.qkv_bias = false;

@@ -24,7 +24,7 @@ double Estimate(const LayerKind& kind) {
     n += 3 * hidden * (static_cast<double>(experts->count) * experts->width +
                        experts->shared_width + experts->count);
   }
-  return n;
+  return n + static_cast<double>(kind.extra_parameters);
 }
 
 double Estimate(const LayerStack& stack) {
@@ -36,10 +36,17 @@ double Estimate(const LayerStack& stack) {
 }  // namespace
 
 void RefuseAbsurd(const Model& model, const SourcePosition& where) {
-  double n = Estimate(model.stack) +
-             static_cast<double>(model.hidden()) *
-                 (2.0 * model.vocab + model.positions + 2.0 * model.hidden() * model.mtp_layers);
-  for (const Tower& tower : model.towers) n += Estimate(tower.stack);
+  const double hidden = model.hidden();
+  double n = Estimate(model.stack) + hidden * (2.0 * model.vocab + model.positions) +
+             static_cast<double>(model.other_parameters) +
+             static_cast<double>(model.projector_parameters);
+  if (model.mtp_layers > 0) {
+    const LayerKind& kind = model.stack.kinds[static_cast<std::size_t>(model.mtp_kind)];
+    n += model.mtp_layers * (Estimate(kind) + 2 * hidden * hidden);
+  }
+  for (const Tower& tower : model.towers) {
+    n += Estimate(tower.stack) + static_cast<double>(tower.other_parameters);
+  }
   if (n > kMostParameters) {
     ThrowBadInput(fmt::format("the sizes stated make a model of about {:.1e} parameters; at most "
                               "{:.0e} are read",

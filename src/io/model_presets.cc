@@ -41,8 +41,8 @@ Model ModelPreset(const std::string& name, SourcePosition where) {
     }
   }
   const std::vector<std::string> names = ModelPresets();
-  ThrowBadInput(fmt::format("'{}' is neither a file nor a model preset{}; presets: {}", name,
-                            DidYouMean(name, names), fmt::join(names, ", ")),
+  ThrowBadInput(fmt::format("'{}' is neither a file nor a model preset (presets: {}){}", name,
+                            fmt::join(names, ", "), DidYouMean(name, names)),
                 where);
 }
 
