@@ -111,6 +111,7 @@ struct Model {
   int context = 0;  // longest sequence the configuration states; 0: unknown
   std::vector<FieldNote> ignored;
   std::vector<FieldNote> unknown;
+  std::vector<FieldNote> assumed;  // not stated; the family's default, named in `reason`, was used
 
   int hidden() const { return stack.kinds.empty() ? 0 : stack.kinds.front().hidden; }
   bool multimodal() const { return !towers.empty(); }
