@@ -77,9 +77,9 @@ std::string Current(const PlanReport& report) {
 
 std::string Leaner(const PlanReport& report) {
   if (report.leaner.empty()) return "";
-  const Candidate& least = *std::min_element(
-      report.leaner.begin(), report.leaner.end(),
-      [](const Candidate& a, const Candidate& b) { return a.peak < b.peak; });
+  const Candidate& least =
+      *std::min_element(report.leaner.begin(), report.leaner.end(),
+                        [](const Candidate& a, const Candidate& b) { return a.peak < b.peak; });
   std::string text = fmt::format("least memory: {}; {} at {}", CandidateText(least),
                                  FormatBytes(least.peak), FormatSeconds(least.step));
   if (report.leaner.size() > 1) {
@@ -99,9 +99,10 @@ std::string Reserved(const Candidate& best) {
 }
 
 std::string Figures(const PlanReport& report) {
-  return fmt::format("calibration {} ({} measured runs), restow {}; each term is worked out in "
-                     "docs/planner.md",
-                     report.calibration_id, FormatCount(report.calibration_rows), report.version);
+  return fmt::format(
+      "calibration {} ({} measured runs), restow {}; each term is worked out in "
+      "docs/planner.md",
+      report.calibration_id, FormatCount(report.calibration_rows), report.version);
 }
 
 }  // namespace

@@ -38,18 +38,20 @@ std::string DrawPrice(const PriceReport& price, const TableStyle& style) {
   text += Note(style, "step", report::SpeedLine(c));
   text += report::FitLines(c, style);
   if (price.refusal) {
-    text += Note(style, "rule",
-                 fmt::format("a search refuses it: {}: {}", price.refusal->rule,
-                             price.refusal->detail));
+    text += Note(
+        style, "rule",
+        fmt::format("a search refuses it: {}: {}", price.refusal->rule, price.refusal->detail));
   }
   if (!c.selective_note.empty()) text += Note(style, "selective", c.selective_note);
-  text += "\n" + report::Beside(report::MemoryBlock(c, style), report::TimeBlock(c, style), 6, style);
+  text +=
+      "\n" + report::Beside(report::MemoryBlock(c, style), report::TimeBlock(c, style), 6, style);
   if (!c.ranks.empty()) text += "\n" + report::StageBlock(c, style);
   return text + "\n" +
-         Note(style, "figures",
-              fmt::format("calibration {} ({} measured runs), restow {}; each term is worked out in "
-                          "docs/planner.md",
-                          price.calibration_id, FormatCount(price.calibration_rows), price.version));
+         Note(
+             style, "figures",
+             fmt::format("calibration {} ({} measured runs), restow {}; each term is worked out in "
+                         "docs/planner.md",
+                         price.calibration_id, FormatCount(price.calibration_rows), price.version));
 }
 
 }  // namespace restow

@@ -73,8 +73,8 @@ std::string DrawRanked(const PlanReport& report, const TableStyle& style) {
   for (std::size_t i = 0; i < report.ranked.size(); ++i) {
     const Candidate& c = report.ranked[i];
     const std::string label = fmt::format("{}{}", c.rank, OnPareto(report, i) ? "*" : " ");
-    rows.push_back({Cells(c, scales, label, c.capacity - c.peak), i == 0 ? Ink::kGood : Ink::kPlain,
-                    ""});
+    rows.push_back(
+        {Cells(c, scales, label, c.capacity - c.peak), i == 0 ? Ink::kGood : Ink::kPlain, ""});
   }
   if (report.current) {
     const Candidate& c = *report.current;
@@ -99,7 +99,8 @@ std::string DrawMisses(const PlanReport& report, const TableStyle& style) {
 }
 
 std::string Headline(const PlanReport& report, const TableStyle& style) {
-  std::string text = report::Paint(style, Ink::kBold, report::ModelLine(report.job_name, report.model));
+  std::string text =
+      report::Paint(style, Ink::kBold, report::ModelLine(report.job_name, report.model));
   text += "\n";
   if (!report.complete) {
     text += report::Paint(style, Ink::kWarn, "INCOMPLETE: interrupted; this is the best so far.") +

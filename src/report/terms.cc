@@ -78,16 +78,16 @@ std::string StageBlock(const Candidate& candidate, const TableStyle& style) {
 }
 
 std::string SpeedLine(const Candidate& candidate) {
-  return fmt::format("{}, {} tokens/s/device, MFU {:.1f} %", FormatSeconds(candidate.step),
-                     FormatCount(static_cast<std::int64_t>(candidate.tokens_per_s_per_device + 0.5)),
-                     candidate.mfu);
+  return fmt::format(
+      "{}, {} tokens/s/device, MFU {:.1f} %", FormatSeconds(candidate.step),
+      FormatCount(static_cast<std::int64_t>(candidate.tokens_per_s_per_device + 0.5)),
+      candidate.mfu);
 }
 
 std::string FitLines(const Candidate& c, const TableStyle& style) {
   const Bytes left = c.limit - c.peak;
-  const std::string verdict =
-      c.fits ? fmt::format("yes, {} below the limit", FormatBytes(left))
-             : fmt::format("NO, {} above the limit", FormatBytes(-left));
+  const std::string verdict = c.fits ? fmt::format("yes, {} below the limit", FormatBytes(left))
+                                     : fmt::format("NO, {} above the limit", FormatBytes(-left));
   std::string text = Note(style, "fits", Paint(style, c.fits ? Ink::kGood : Ink::kBad, verdict));
   text += Note(style, "peak",
                fmt::format("{} allocated on rank {}, {}", FormatBytes(c.peak), c.worst_rank,
