@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "restow/base/text.h"
+#include "restow/base/units.h"
 #include "restow/io/presets.h"
 #include "restow/io/read.h"
 #include "restow/plan/planner.h"
@@ -229,6 +230,7 @@ Job ReadJob(const Node& document, const std::string&, const ReadOptions& options
   job.model = FakeModel();
   job.digest = "0123456789abcdef";
   job.name = "fake";
+  if (options.margin) job.search.margin = ParseBytes(*options.margin);
   for (const std::string& dimension : options.dimensions) ApplyDimension(dimension, job.search);
   return job;
 }
