@@ -58,8 +58,8 @@ void WarnUnknown(const Job& job, const CommonOptions& common) {
   std::vector<FieldNote> notes = job.unknown;
   notes.insert(notes.end(), job.model.unknown.begin(), job.model.unknown.end());
   for (std::size_t i = 0; i < std::min(notes.size(), kWarningsShown); ++i) {
-    const std::string reason = notes[i].reason.empty() ? "" : " (" + notes[i].reason + ")";
-    Say(fmt::format("warning: field not known, not used: {}{}", notes[i].path, reason));
+    const std::string reason = notes[i].reason.empty() ? "not known" : notes[i].reason;
+    Say(fmt::format("warning: {}: {}", notes[i].path, reason));
   }
   if (notes.size() > kWarningsShown) {
     Say(fmt::format("warning: and {} more; --strict refuses them", notes.size() - kWarningsShown));

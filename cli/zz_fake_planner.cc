@@ -84,9 +84,7 @@ Layout Grid(int tp, int pp, int vpp, int ep = 1) {
   return l;
 }
 
-bool NothingFits(const Job& job) {
-  return job.search.tp.one_value() && job.search.tp.values[0] == 1;
-}
+bool NothingFits(const Job& job) { return job.search.margin >= Bytes(70 * kGiB); }
 
 }  // namespace
 
@@ -252,7 +250,9 @@ void ApplyDimension(std::string_view argument, SearchSpace& space) {
     space.pp = {true, false, {std::atoi(value.c_str())}, {}};
   } else if (name == "recompute") {
     space.recompute = {true, false, {value == "full" ? Recompute::kFull : Recompute::kOff}, {}};
-  } else if (name != "mb") {
+  } else if (name == "swap" || name == "granularity" || value == "zb-v" || value == "hybrid") {
+    ThrowUnsupported(text + " is not available in this version");
+  } else if (name != "vpp") {
     ThrowUsage("no dimension is called '" + name + "'");
   }
 }
