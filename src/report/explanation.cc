@@ -88,6 +88,7 @@ std::string DrawExplanation(const Explanation& e, const TableStyle& style) {
                                ? report::CandidateText(*e.candidate)
                                : LayoutText(e.layout) + ", recompute " + RecomputeText(e.recompute);
   text += Note(style, "layout", what) + VerdictText(e, style);
+  if (e.candidate) text += report::SubmoduleNotes(*e.candidate, style);
   if (e.rule) text += RuleText(*e.rule, style);
   if (e.over) text += OverText(e, style);
   text += Note(style, "why", e.summary);

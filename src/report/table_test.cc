@@ -81,6 +81,26 @@ TEST(DrawPlan, ComparesTheCurrentSettingWithTheBest) {
                         "peaks 10.0 GiB\n          higher"));
 }
 
+TEST(DrawPlan, NamesTheLargestTermsOfTheBestCandidatesPeak) {
+  EXPECT_THAT(DrawPlan(report::MakePlan(), kStyle),
+              HasSubstr("peak      #1 peaks on rank 0, stage 0 in backward; most of it is "
+                        "activations 50.0 GiB and weights\n          20.0 GiB\n"));
+}
+
+TEST(DrawPlan, CountsTheDevicesOfALayout) {
+  // tp 8 x pp 4 x dp 2
+  EXPECT_THAT(DrawPlan(report::MakePlan(), kStyle), HasSubstr("parameters, 64 devices\n"));
+}
+
+TEST(DrawPlan, StatesTheModeOfEveryPartOfAMultimodalModel) {
+  PlanReport report = report::MakePlan();
+  report.ranked[0].submodules = {{"visual", Recompute::kSelective, {"matmul: query", "norm"}},
+                                 {"language_model", Recompute::kSelective, {}}};
+  EXPECT_THAT(DrawPlan(report, kStyle),
+              HasSubstr("recompute visual: selective, keeps matmul: query and norm\n"
+                        "          language_model: selective\n"));
+}
+
 TEST(DrawPlan, MarksAnInterruptedSearch) {
   PlanReport report = report::MakePlan();
   EXPECT_THAT(DrawPlan(report, kStyle), Not(HasSubstr("INCOMPLETE")));

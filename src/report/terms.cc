@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/words.h"
+#include "restow/base/text.h"
 #include "restow/base/units.h"
 
 namespace restow::report {
 namespace {
+
+constexpr std::size_t kLargestShown = 3;
 
 std::string Share(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f}", 100 * part / whole) : "";
@@ -75,6 +80,34 @@ std::string StageBlock(const Candidate& candidate, const TableStyle& style) {
                                        {"in", "", Align::kLeft, false},
                                        {"below limit", scale.unit, Align::kRight, false}};
   return DrawTable(style, columns, rows);
+}
+
+std::string SubmoduleNotes(const Candidate& candidate, const TableStyle& style) {
+  std::string text;
+  for (const SubmoduleRecompute& part : candidate.submodules) {
+    std::string line = fmt::format("{}: {}", part.name, Name(part.mode));
+    if (!part.keeps.empty()) line += ", keeps " + JoinWords(part.keeps);
+    text += Note(style, text.empty() ? "recompute" : "", line);
+  }
+  return text;
+}
+
+std::string LargestTerms(const Candidate& candidate) {
+  std::vector<int> terms;
+  for (int i = 0; i < kMemoryTerms; ++i) {
+    if (candidate.memory[static_cast<std::size_t>(i)] > Bytes()) terms.push_back(i);
+  }
+  std::stable_sort(terms.begin(), terms.end(), [&](int a, int b) {
+    return candidate.memory[static_cast<std::size_t>(a)] >
+           candidate.memory[static_cast<std::size_t>(b)];
+  });
+  if (terms.size() > kLargestShown) terms.resize(kLargestShown);
+  std::vector<std::string> words;
+  for (const int term : terms) {
+    words.push_back(fmt::format("{} {}", Name(static_cast<MemoryTerm>(term)),
+                                FormatBytes(candidate.memory[static_cast<std::size_t>(term)])));
+  }
+  return JoinWords(words);
 }
 
 std::string SpeedLine(const Candidate& candidate) {
