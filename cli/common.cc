@@ -16,43 +16,26 @@ constexpr std::size_t kWarningsShown = 8;
 
 }  // namespace
 
-void AddCommonOptions(CLI::App& app, CommonOptions& options) {
-  // Flags with a value: `--json` alone never swallows the argument after it.
-  app.add_flag("--json{-}", options.json, "JSON on standard output, or --json=FILE");
-  app.add_flag("--csv{-}", options.csv, "CSV on standard output, or --csv=FILE");
-  app.add_option("--threads", options.threads, "threads that search (default: all)")
-      ->check(CLI::Range(1, 4096))
-      ->type_name("N");
-  app.add_flag("--strict", options.strict, "refuse fields that are not known");
-  app.add_flag("--quiet", options.quiet, "no progress and no warnings");
-  app.add_flag("--no-color", options.no_color, "no colour on a terminal");
-  app.set_version_flag("--version", std::string("restow ") + kVersion);
+void DeclareCommon(Arguments& arguments, CommonOptions& options) {
+  arguments.FileFlag("--json", options.json, "JSON on standard output, or --json=FILE");
+  arguments.FileFlag("--csv", options.csv, "CSV on standard output, or --csv=FILE");
+  arguments.Number("--threads", options.threads, 1, 4096, "threads that search (default: all)");
+  arguments.Flag("--strict", options.strict, "refuse fields that are not known");
+  arguments.Flag("--quiet", options.quiet, "no progress and no warnings");
+  arguments.Flag("--no-color", options.no_color, "no colour on a terminal");
 }
 
-void AddJobOptions(CLI::App& app, JobOptions& options) {
-  app.add_option("JOB", options.path, "job file, HyperParallel trainer YAML, or - (standard input)")
-      ->required()
-      ->type_name("");
-  app.add_option("--margin", options.margin, "memory kept free on each device: 2GiB")
-      ->type_name("SIZE");
-  app.add_option("--calibration", options.calibration, "constants instead of the shipped ones")
-      ->type_name("FILE");
+void DeclareJob(Arguments& arguments, JobOptions& options) {
+  arguments.Positional("JOB", options.path,
+                       "job file, HyperParallel trainer YAML, or - (standard input)", true);
+  arguments.Option("--margin", options.margin, "SIZE", "memory kept free on each device: 2GiB");
+  arguments.Option("--calibration", options.calibration, "FILE",
+                   "constants instead of the shipped ones");
 }
 
-void AddDimensions(CLI::App& app, JobOptions& options) {
-  app.add_option("DIMENSIONS", options.dimensions,
-                 "one value, a comma list, or auto: tp=2,4 pp=auto recompute=full")
-      ->type_name("");
-}
-
-void AddLaterOption(CLI::App& app, const std::string& name) {
-  app.add_option_function<std::vector<std::string>>(
-         name,
-         [name](const std::vector<std::string>&) {
-           ThrowUnsupported(fmt::format("{} is not available in this version", name));
-         })
-      ->expected(0, 1)
-      ->group("");
+void DeclareDimensions(Arguments& arguments, JobOptions& options) {
+  arguments.Positionals("DIMENSIONS", options.dimensions,
+                        "one value, a comma list, or auto: tp=2,4 pp=auto recompute=full");
 }
 
 JobReader::JobReader(JobOptions job, const CommonOptions& common)
@@ -75,8 +58,8 @@ void WarnUnknown(const Job& job, const CommonOptions& common) {
   std::vector<FieldNote> notes = job.unknown;
   notes.insert(notes.end(), job.model.unknown.begin(), job.model.unknown.end());
   for (std::size_t i = 0; i < std::min(notes.size(), kWarningsShown); ++i) {
-    const std::string reason = notes[i].reason.empty() ? "" : " (" + notes[i].reason + ")";
-    Say(fmt::format("warning: field not known, not used: {}{}", notes[i].path, reason));
+    const std::string reason = notes[i].reason.empty() ? "not known" : notes[i].reason;
+    Say(fmt::format("warning: {}: {}", notes[i].path, reason));
   }
   if (notes.size() > kWarningsShown) {
     Say(fmt::format("warning: and {} more; --strict refuses them", notes.size() - kWarningsShown));
@@ -88,7 +71,7 @@ TimedPlan RunPlan(const Job& job, const CommonOptions& common, int top) {
   Progress progress(!common.quiet);
   SearchOptions options;
   options.top = top;
-  options.threads = common.threads;
+  options.threads = common.threads.value_or(0);
   options.cancel = interrupt.flag();
   if (progress.shown()) {
     options.progress = [&](const SearchProgress& state) { progress.Show(state); };

@@ -1,13 +1,13 @@
 // What the subcommands share: options that every one takes, reading the job, choosing a candidate.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "cli/arguments.h"
 #include "restow/io/read.h"
 #include "restow/plan/planner.h"
 
@@ -25,7 +25,7 @@ enum ExitCode {
 // "-" stands for standard output; empty: not asked for.
 struct CommonOptions {
   std::string json, csv;
-  int threads = 0;  // 0: as many as the machine has
+  std::optional<int> threads;  // empty: as many as the machine has
   bool strict = false;
   bool quiet = false;
   bool no_color = false;
@@ -41,20 +41,11 @@ struct JobOptions {
   std::string calibration;
 };
 
-// A subcommand and what runs it; `run` gives the exit code.
-struct Command {
-  CLI::App* app = nullptr;
-  std::function<int()> run;
-};
-using Commands = std::vector<Command>;
-
-void AddCommonOptions(CLI::App& app, CommonOptions& options);
+void DeclareCommon(Arguments& arguments, CommonOptions& options);
 // JOB, --margin and --calibration.
-void AddJobOptions(CLI::App& app, JobOptions& options);
-// `dimension=value` arguments after what has been added so far.
-void AddDimensions(CLI::App& app, JobOptions& options);
-// Options that interfaces name and a later version brings: stating one is refused as such.
-void AddLaterOption(CLI::App& app, const std::string& name);
+void DeclareJob(Arguments& arguments, JobOptions& options);
+// `dimension=value` arguments after the positionals declared so far.
+void DeclareDimensions(Arguments& arguments, JobOptions& options);
 
 // Reads a job as often as needed, each time with other dimensions; standard input is read once.
 class JobReader {
@@ -85,14 +76,14 @@ TimedPlan RunPlan(const Job& job, const CommonOptions& common, int top);
 // The candidate of rank `rank`. Errors: kBadInput when fewer are ranked.
 OneCandidate Ranked(const PlanReport& report, int rank);
 
-// Registration of each subcommand.
-void AddPlan(CLI::App& app, Commands& commands);
-void AddPrice(CLI::App& app, Commands& commands);
-void AddExplain(CLI::App& app, Commands& commands);
-void AddCompare(CLI::App& app, Commands& commands);
-void AddExport(CLI::App& app, Commands& commands);
-void AddDevices(CLI::App& app, Commands& commands);
-void AddModels(CLI::App& app, Commands& commands);
-void AddSchema(CLI::App& app, Commands& commands);
+// Each subcommand: declares its arguments, gives what runs it.
+std::function<int()> DeclarePlan(Arguments& arguments);
+std::function<int()> DeclarePrice(Arguments& arguments);
+std::function<int()> DeclareExplain(Arguments& arguments);
+std::function<int()> DeclareCompare(Arguments& arguments);
+std::function<int()> DeclareExport(Arguments& arguments);
+std::function<int()> DeclareDevices(Arguments& arguments);
+std::function<int()> DeclareModels(Arguments& arguments);
+std::function<int()> DeclareSchema(Arguments& arguments);
 
 }  // namespace restow::cli

@@ -79,9 +79,7 @@ class Sides {
   std::optional<TimedPlan> plan_;
 };
 
-std::string NameOf(const std::string& side) {
-  return RankOf(side) > 0 ? "rank " + side : side;
-}
+std::string NameOf(const std::string& side) { return RankOf(side) > 0 ? "rank " + side : side; }
 
 int RunCompare(const Options& options) {
   Comparison comparison;
@@ -106,16 +104,15 @@ int RunCompare(const Options& options) {
 
 }  // namespace
 
-void AddCompare(CLI::App& app, Commands& commands) {
-  CLI::App& sub = *app.add_subcommand("compare", "set two candidates side by side");
+std::function<int()> DeclareCompare(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  AddJobOptions(sub, options->job);
+  DeclareJob(arguments, options->job);
   const char* what = "a rank of the plan, current, or one quoted argument 'tp=8 pp=4'";
-  sub.add_option("A", options->a, what)->required()->type_name("");
-  sub.add_option("B", options->b, what)->required()->type_name("");
-  AddDimensions(sub, options->job);
-  AddCommonOptions(sub, options->common);
-  commands.push_back({&sub, [options] { return RunCompare(*options); }});
+  arguments.Positional("A", options->a, what, true);
+  arguments.Positional("B", options->b, what, true);
+  DeclareDimensions(arguments, options->job);
+  DeclareCommon(arguments, options->common);
+  return [options] { return RunCompare(*options); };
 }
 
 }  // namespace restow::cli

@@ -43,14 +43,11 @@ int ShowPresets(const Options& options) {
 
 }  // namespace
 
-void AddDevices(CLI::App& app, Commands& commands) {
-  CLI::App& sub = *app.add_subcommand("devices", "show a device preset; list presets");
+std::function<int()> DeclareDevices(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  sub.add_option("PRESET", options->device, "nothing lists presets")->type_name("");
-  AddCommonOptions(sub, options->common);
-  commands.push_back({&sub, [options] {
-                        return options->device.empty() ? ShowPresets(*options) : ShowOne(*options);
-                      }});
+  arguments.Positional("PRESET", options->device, "nothing lists presets", false);
+  DeclareCommon(arguments, options->common);
+  return [options] { return options->device.empty() ? ShowPresets(*options) : ShowOne(*options); };
 }
 
 }  // namespace restow::cli

@@ -15,9 +15,9 @@ struct Options {
 
 int RunExplain(const Options& options) {
   Explanation explanation;
-  const Answer answer{
-      [&](const TableStyle& style) { return DrawExplanation(explanation, style); },
-      [&] { return ToJson(explanation); }, [&] { return ExplanationCsv(explanation); }};
+  const Answer answer{[&](const TableStyle& style) { return DrawExplanation(explanation, style); },
+                      [&] { return ToJson(explanation); },
+                      [&] { return ExplanationCsv(explanation); }};
   CheckOutputs(options.common, answer);
   const JobReader reader(options.job, options.common);
   // The candidate comes from the arguments; what it is held against is the job's whole search.
@@ -27,7 +27,7 @@ int RunExplain(const Options& options) {
   const InterruptGuard interrupt;
   Progress progress(!options.common.quiet);
   SearchOptions search;
-  search.threads = options.common.threads;
+  search.threads = options.common.threads.value_or(0);
   search.cancel = interrupt.flag();
   if (progress.shown()) {
     search.progress = [&](const SearchProgress& state) { progress.Show(state); };
@@ -41,13 +41,12 @@ int RunExplain(const Options& options) {
 
 }  // namespace
 
-void AddExplain(CLI::App& app, Commands& commands) {
-  CLI::App& sub = *app.add_subcommand("explain", "say why a candidate was refused or lost");
+std::function<int()> DeclareExplain(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  AddJobOptions(sub, options->job);
-  AddDimensions(sub, options->job);
-  AddCommonOptions(sub, options->common);
-  commands.push_back({&sub, [options] { return RunExplain(*options); }});
+  DeclareJob(arguments, options->job);
+  DeclareDimensions(arguments, options->job);
+  DeclareCommon(arguments, options->common);
+  return [options] { return RunExplain(*options); };
 }
 
 }  // namespace restow::cli

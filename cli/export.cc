@@ -50,7 +50,8 @@ Choice Chosen(const Options& options, const Job& job) {
     const OneCandidate one = TheCandidate(job);
     const Candidate candidate = Price(job, one).candidate;
     if (candidate.fits) return {one, kOk};
-    Say(fmt::format("error: the candidate does not fit: its peak is {} above the limit of {}; "
+    Say(
+        fmt::format("error: the candidate does not fit: its peak is {} above the limit of {}; "
                     "nothing is written",
                     FormatBytes(candidate.peak - candidate.limit), FormatBytes(candidate.limit)));
     return {std::nullopt, kNothingFits};
@@ -68,7 +69,8 @@ Choice Chosen(const Options& options, const Job& job) {
   return {Ranked(plan.report, rank), kOk};
 }
 
-[[noreturn]] void ThrowCannot(const char* what, const fs::path& path, const std::error_code& error) {
+[[noreturn]] void ThrowCannot(const char* what, const fs::path& path,
+                              const std::error_code& error) {
   ThrowBadInput(fmt::format("{}: {}", what, error.message()), {path.string(), 0, 0});
 }
 
@@ -164,23 +166,18 @@ int RunExport(const Options& options) {
 
 }  // namespace
 
-void AddExport(CLI::App& app, Commands& commands) {
-  CLI::App& sub = *app.add_subcommand("export", "write the activation plan of a candidate");
+std::function<int()> DeclareExport(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  AddJobOptions(sub, options->job);
-  AddDimensions(sub, options->job);
-  sub.add_option("--to", options->to, "what to write: restow")->required()->type_name("NAME");
-  sub.add_option("-o,--output", options->folder, "folder for the files, made when missing")
-      ->required()
-      ->type_name("DIR");
-  sub.add_option("--rank", options->rank, "rank of the plan (default 1)")
-      ->check(CLI::Range(1, 1000000))
-      ->type_name("N");
-  sub.add_option("--modules", options->modules,
-                 "how the model names its layers (default model.layers.{layer})")
-      ->type_name("PATTERN");
-  AddCommonOptions(sub, options->common);
-  commands.push_back({&sub, [options] { return RunExport(*options); }});
+  DeclareJob(arguments, options->job);
+  DeclareDimensions(arguments, options->job);
+  arguments.Option("--to", options->to, "NAME", "what to write: restow", true);
+  arguments.Option("-o,--output", options->folder, "DIR", "folder for the files, made when missing",
+                   true);
+  arguments.Number("--rank", options->rank, 1, 1000000, "rank of the plan (default 1)");
+  arguments.Option("--modules", options->modules, "PATTERN",
+                   "how the model names its layers (default model.layers.{layer})");
+  DeclareCommon(arguments, options->common);
+  return [options] { return RunExport(*options); };
 }
 
 }  // namespace restow::cli

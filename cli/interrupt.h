@@ -1,9 +1,8 @@
 // Ctrl-C while a search runs.
 #pragma once
 
-#include <csignal>
-
 #include <atomic>
+#include <csignal>
 
 namespace restow::cli {
 

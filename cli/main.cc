@@ -1,23 +1,15 @@
 // The `restow` command: finds the subcommand, runs it, turns errors into exit codes.
-#include <csignal>
-
-#include <algorithm>
-#include <array>
-#include <string_view>
-
 #include <fmt/format.h>
+
+#include <csignal>
+#include <new>
 
 #include "cli/common.h"
 #include "cli/output.h"
 #include "restow/base/error.h"
-#include "restow/base/text.h"
 
 namespace restow::cli {
 namespace {
-
-// Named in the interfaces; a later version brings them.
-constexpr std::array<std::string_view, 5> kLaterSubcommands = {"validate", "calibrate", "simulate",
-                                                               "demo", "fit"};
 
 int ExitCodeOf(ErrorCode code) {
   switch (code) {
@@ -32,86 +24,20 @@ int ExitCodeOf(ErrorCode code) {
   return kInternalError;
 }
 
-std::vector<std::string> SubcommandNames(const Commands& commands) {
-  std::vector<std::string> names;
-  for (const Command& command : commands) names.push_back(command.app->get_name());
-  return names;
-}
-
-// Before the parser sees them: a later or misspelt subcommand gets an answer of its own.
-void CheckSubcommand(int argc, char** argv, const Commands& commands) {
-  const auto first = std::find_if(argv + 1, argv + argc, [](const char* argument) {
-    return *argument != '-' || argument[1] == '\0';
-  });
-  if (first == argv + argc) return;
-  const std::string_view word = *first;
-  if (std::find(kLaterSubcommands.begin(), kLaterSubcommands.end(), word) !=
-      kLaterSubcommands.end()) {
-    ThrowUnsupported(fmt::format("'{}' is not available in this version", word));
-  }
-  const std::vector<std::string> names = SubcommandNames(commands);
-  if (std::find(names.begin(), names.end(), word) == names.end()) {
-    ThrowUsage(fmt::format("no subcommand is called '{}'{}; there are {}", word,
-                           DidYouMean(word, names), JoinWords(names)));
-  }
-}
-
-std::vector<std::string> OptionNames(const CLI::App& app) {
-  std::vector<std::string> names;
-  for (const CLI::Option* option : app.get_options()) {
-    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-  }
-  return names;
-}
-
-// The parser's complaint in our words, with the nearest option for a misspelt one.
-[[noreturn]] void ThrowParseError(const CLI::ParseError& error, const CLI::App& app,
-                                  const std::string& command) {
-  std::string hint;
-  for (const std::string& argument : app.remaining(true)) {
-    hint = DidYouMean(argument.substr(0, argument.find('=')), OptionNames(app));
-    if (!hint.empty()) break;
-  }
-  ThrowUsage(fmt::format("{}{} ({} --help shows what is possible)", error.what(), hint, command));
-}
-
-int RunParsed(const Commands& commands) {
-  for (const Command& command : commands) {
-    if (command.app->parsed()) return command.run();
-  }
-  ThrowUsage(fmt::format("a subcommand is expected: {} (restow --help says what they do)",
-                         JoinWords(SubcommandNames(commands), "or")));
-}
-
 int Run(int argc, char** argv) {
-  CLI::App app("Finds the parallel layout and activation recompute that train a model fastest.");
-  app.name("restow");
-  app.set_version_flag("--version", std::string("restow ") + kVersion);
-  app.require_subcommand(0, 1);
-  Commands commands;
-  AddPlan(app, commands);
-  AddPrice(app, commands);
-  AddExplain(app, commands);
-  AddCompare(app, commands);
-  AddExport(app, commands);
-  AddDevices(app, commands);
-  AddModels(app, commands);
-  AddSchema(app, commands);
-  CheckSubcommand(argc, argv, commands);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    WriteStandardOutput(app.help());
-    return kOk;
-  } catch (const CLI::CallForVersion& version) {
-    WriteStandardOutput(std::string(version.what()) + "\n");
-    return kOk;
-  } catch (const CLI::ParseError& error) {
-    const std::vector<CLI::App*> chosen = app.get_subcommands();
-    const CLI::App& failed = chosen.empty() ? app : *chosen.front();
-    ThrowParseError(error, failed, chosen.empty() ? "restow" : "restow " + failed.get_name());
-  }
-  return RunParsed(commands);
+  const std::vector<Subcommand> subcommands = {
+      {"plan", "search layouts and recompute, rank what fits", DeclarePlan},
+      {"price", "price one candidate: memory and time by term", DeclarePrice},
+      {"explain", "say why a candidate was refused or lost", DeclareExplain},
+      {"compare", "set two candidates side by side", DeclareCompare},
+      {"export", "write the activation plan of a candidate", DeclareExport},
+      {"devices", "show a device preset; list presets", DeclareDevices},
+      {"models", "show what is read of a model; list presets", DeclareModels},
+      {"schema", "print a JSON Schema; list their names", DeclareSchema}};
+  const Parsed parsed = Parse(argc, argv, subcommands);
+  if (parsed.run) return parsed.run();
+  WriteStandardOutput(parsed.text);
+  return kOk;
 }
 
 int RunGuarded(int argc, char** argv) {

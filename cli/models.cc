@@ -20,9 +20,9 @@ void CheckStrict(const Model& model, const Options& options) {
   if (!options.common.strict || model.unknown.empty()) return;
   std::vector<std::string> fields;
   for (const FieldNote& note : model.unknown) fields.push_back(note.path);
-  ThrowBadInput("fields that are not known: " + JoinWords(fields) +
-                    "; remove them, or read without --strict",
-                {options.model, 0, 0});
+  ThrowBadInput(
+      "fields that are not known: " + JoinWords(fields) + "; remove them, or read without --strict",
+      {options.model, 0, 0});
 }
 
 int ShowOne(const Options& options) {
@@ -48,15 +48,13 @@ int ShowPresets(const Options& options) {
 
 }  // namespace
 
-void AddModels(CLI::App& app, Commands& commands) {
-  CLI::App& sub = *app.add_subcommand("models", "show what is read of a model; list presets");
+std::function<int()> DeclareModels(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  sub.add_option("MODEL", options->model,
-                 "config.json, job file, HyperParallel file, or preset; nothing lists presets")
-      ->type_name("");
-  AddCommonOptions(sub, options->common);
-  commands.push_back(
-      {&sub, [options] { return options->model.empty() ? ShowPresets(*options) : ShowOne(*options); }});
+  arguments.Positional(
+      "MODEL", options->model,
+      "config.json, job file, HyperParallel file, or preset; nothing lists presets", false);
+  DeclareCommon(arguments, options->common);
+  return [options] { return options->model.empty() ? ShowPresets(*options) : ShowOne(*options); };
 }
 
 }  // namespace restow::cli

@@ -6,10 +6,12 @@
 namespace restow::cli {
 namespace {
 
+constexpr int kTop = 10;
+
 struct Options {
   CommonOptions common;
   JobOptions job;
-  int top = 10;
+  std::optional<int> top;
 };
 
 int RunPlanCommand(const Options& options) {
@@ -19,7 +21,7 @@ int RunPlanCommand(const Options& options) {
   CheckOutputs(options.common, answer);
   const Job job = JobReader(options.job, options.common).Read();
   WarnUnknown(job, options.common);
-  TimedPlan plan = RunPlan(job, options.common, options.top);
+  TimedPlan plan = RunPlan(job, options.common, options.top.value_or(kTop));
   report = std::move(plan.report);
   Deliver(options.common, answer);
   if (plan.interrupted) return kInterrupted;
@@ -28,18 +30,15 @@ int RunPlanCommand(const Options& options) {
 
 }  // namespace
 
-void AddPlan(CLI::App& app, Commands& commands) {
-  CLI::App& sub = *app.add_subcommand("plan", "search layouts and recompute, rank what fits");
+std::function<int()> DeclarePlan(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  AddJobOptions(sub, options->job);
-  AddDimensions(sub, options->job);
-  sub.add_option("--top", options->top, "candidates shown (default 10)")
-      ->check(CLI::Range(1, 1000000))
-      ->type_name("N");
-  AddLaterOption(sub, "--html");
-  AddLaterOption(sub, "--trace");
-  AddCommonOptions(sub, options->common);
-  commands.push_back({&sub, [options] { return RunPlanCommand(*options); }});
+  DeclareJob(arguments, options->job);
+  DeclareDimensions(arguments, options->job);
+  arguments.Number("--top", options->top, 1, 1000000, "candidates shown (default 10)");
+  arguments.Later("--html");
+  arguments.Later("--trace");
+  DeclareCommon(arguments, options->common);
+  return [options] { return RunPlanCommand(*options); };
 }
 
 }  // namespace restow::cli

@@ -25,13 +25,12 @@ int RunPrice(const Options& options) {
 
 }  // namespace
 
-void AddPrice(CLI::App& app, Commands& commands) {
-  CLI::App& sub = *app.add_subcommand("price", "price one candidate: memory and time by term");
+std::function<int()> DeclarePrice(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  AddJobOptions(sub, options->job);
-  AddDimensions(sub, options->job);
-  AddCommonOptions(sub, options->common);
-  commands.push_back({&sub, [options] { return RunPrice(*options); }});
+  DeclareJob(arguments, options->job);
+  DeclareDimensions(arguments, options->job);
+  DeclareCommon(arguments, options->common);
+  return [options] { return RunPrice(*options); };
 }
 
 }  // namespace restow::cli

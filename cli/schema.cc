@@ -25,12 +25,11 @@ int RunSchema(const Options& options) {
 
 }  // namespace
 
-void AddSchema(CLI::App& app, Commands& commands) {
-  CLI::App& sub = *app.add_subcommand("schema", "print a JSON Schema; list their names");
+std::function<int()> DeclareSchema(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  sub.add_option("NAME", options->name, "nothing lists the names")->type_name("");
-  AddCommonOptions(sub, options->common);
-  commands.push_back({&sub, [options] { return RunSchema(*options); }});
+  arguments.Positional("NAME", options->name, "nothing lists the names", false);
+  DeclareCommon(arguments, options->common);
+  return [options] { return RunSchema(*options); };
 }
 
 }  // namespace restow::cli

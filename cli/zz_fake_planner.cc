@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "restow/base/text.h"
+#include "restow/base/units.h"
 #include "restow/io/presets.h"
 #include "restow/io/read.h"
 #include "restow/plan/planner.h"
@@ -83,7 +84,7 @@ Layout Grid(int tp, int pp, int vpp, int ep = 1) {
   return l;
 }
 
-bool NothingFits(const Job& job) { return job.search.tp.one_value() && job.search.tp.values[0] == 1; }
+bool NothingFits(const Job& job) { return job.search.margin >= Bytes(70 * kGiB); }
 
 }  // namespace
 
@@ -98,20 +99,29 @@ PlanReport Plan(const Job& job, const SearchOptions& options) {
   if (std::getenv("RESTOW_FAKE_SLOW") != nullptr) {
     for (int i = 0; i < 100 && !options.cancel->load(); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
-      if (options.progress) options.progress({i, 100, i * 1000, i * 300, Seconds(i > 3 ? 12.5 : 0)});
+      if (options.progress)
+        options.progress({i, 100, i * 1000, i * 300, Seconds(i > 3 ? 12.5 : 0)});
     }
     r.complete = !options.cancel->load();
   }
   r.candidates = {27240, 9120, 18000, 120};
-  r.refused = {{"heads-divide", 12000, Grid(16, 4, 1), {}, "tp 16 does not divide 8 key-value heads",
+  r.refused = {{"heads-divide",
+                12000,
+                Grid(16, 4, 1),
+                {},
+                "tp 16 does not divide 8 key-value heads",
                 {{"tp", 16}, {"kv_heads", 8}}},
-               {"layers-divide", 6000, Grid(8, 8, 3), {}, "pp 8 x vpp 3 does not divide 80 layers",
+               {"layers-divide",
+                6000,
+                Grid(8, 8, 3),
+                {},
+                "pp 8 x vpp 3 does not divide 80 layers",
                 {{"layers", 80}}}};
   const auto L = Grid(8, 4, 5);
   if (NothingFits(job)) {
-    r.nearest_misses = {{Fake(0, Grid(1, 8, 1), Recompute::kFull, 90, 14), Bytes(13 * kGiB),
-                         "tp 1 -> 2"},
-                        {Fake(0, Grid(1, 4, 1), Recompute::kFull, 120, 13), Bytes(43 * kGiB), ""}};
+    r.nearest_misses = {
+        {Fake(0, Grid(1, 8, 1), Recompute::kFull, 90, 14), Bytes(13 * kGiB), "tp 1 -> 2"},
+        {Fake(0, Grid(1, 4, 1), Recompute::kFull, 120, 13), Bytes(43 * kGiB), ""}};
     return r;
   }
   const Candidate all[] = {Fake(1, L, Recompute::kSelective, 71.3, 12.3),
@@ -156,7 +166,11 @@ Explanation Explain(const Job& job, const OneCandidate& one, const SearchOptions
   e.verdict = Verdict::kRefused;
   e.best = Fake(1, Grid(8, 4, 5), Recompute::kSelective, 71.3, 12.3);
   if (one.layout.tp == 16) {
-    e.rule = Refusal{"heads-divide", 1, one.layout, {}, "tp 16 does not divide 8 key-value heads",
+    e.rule = Refusal{"heads-divide",
+                     1,
+                     one.layout,
+                     {},
+                     "tp 16 does not divide 8 key-value heads",
                      {{"tp", 16}, {"kv_heads", 8}}};
     e.summary = "The rule heads-divide refuses it.";
     return e;
@@ -175,7 +189,8 @@ Comparison Compare(const Job& job, const OneCandidate& a, const OneCandidate& b)
   c.job_name = job.name;
   c.a = Fake(0, a.layout, a.recompute.mode, 71, 12);
   c.b = Fake(0, b.layout, b.recompute.mode, 61, 14);
-  for (std::size_t i = 0; i < kMemoryTerms; ++i) c.memory_difference[i] = c.b.memory[i] - c.a.memory[i];
+  for (std::size_t i = 0; i < kMemoryTerms; ++i)
+    c.memory_difference[i] = c.b.memory[i] - c.a.memory[i];
   for (std::size_t i = 0; i < kTimeTerms; ++i) c.time_difference[i] = c.b.time[i] - c.a.time[i];
   return c;
 }
@@ -213,6 +228,7 @@ Job ReadJob(const Node& document, const std::string&, const ReadOptions& options
   job.model = FakeModel();
   job.digest = "0123456789abcdef";
   job.name = "fake";
+  if (options.margin) job.search.margin = ParseBytes(*options.margin);
   for (const std::string& dimension : options.dimensions) ApplyDimension(dimension, job.search);
   return job;
 }
@@ -234,7 +250,9 @@ void ApplyDimension(std::string_view argument, SearchSpace& space) {
     space.pp = {true, false, {std::atoi(value.c_str())}, {}};
   } else if (name == "recompute") {
     space.recompute = {true, false, {value == "full" ? Recompute::kFull : Recompute::kOff}, {}};
-  } else if (name != "mb") {
+  } else if (name == "swap" || name == "granularity" || value == "zb-v" || value == "hybrid") {
+    ThrowUnsupported(text + " is not available in this version");
+  } else if (name != "vpp") {
     ThrowUsage("no dimension is called '" + name + "'");
   }
 }
@@ -261,7 +279,9 @@ Device DevicePreset(const std::string& name, SourcePosition where) {
 }
 Model ModelPreset(const std::string&, SourcePosition) { return FakeModel(); }
 Cluster ClusterOf(const Device& device, int devices, int per_node) {
-  return {device, devices, per_node == 0 ? 8 : per_node,
+  return {device,
+          devices,
+          per_node == 0 ? 8 : per_node,
           {{"nvlink", 8, BytesPerSecond(450e9), Seconds(3e-6)},
            {"ib", devices, BytesPerSecond(50e9), Seconds(5e-6)}}};
 }

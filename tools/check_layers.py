@@ -54,7 +54,9 @@ def library_of(path):
 
 
 def is_test(path):
-    return path.endswith("_test.cc") or path.split("/")[0] in ("tests", "bench")
+    name = path.split("/")[-1]
+    return (name.endswith("_test.cc") or name.startswith("test_")
+            or path.split("/")[0] in ("tests", "bench"))
 
 
 def check_quoted(path, header):

@@ -53,8 +53,8 @@ std::string TimeTable(const Comparison& c, const TableStyle& style) {
   for (std::size_t i = 0; i < kTimeTerms; ++i) {
     const double a = c.a.time[i].value(), b = c.b.time[i].value();
     if (a == 0 && b == 0) continue;
-    rows.push_back(Entry(Name(static_cast<TimeTerm>(i)), scale, a, b,
-                         c.time_difference[i].value(), Ink::kPlain));
+    rows.push_back(Entry(Name(static_cast<TimeTerm>(i)), scale, a, b, c.time_difference[i].value(),
+                         Ink::kPlain));
   }
   const double a = c.a.step.value(), b = c.b.step.value();
   rows.push_back(Entry("step", scale, a, b, b - a, Ink::kBold));

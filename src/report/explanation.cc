@@ -49,10 +49,11 @@ std::string OverText(const Explanation& e, const TableStyle& style) {
 std::string PriceTable(const Explanation& e, const TableStyle& style) {
   std::vector<std::pair<std::string, const Candidate*>> entries;
   if (e.candidate) entries.emplace_back("this one", &*e.candidate);
-  for (const NearestChange& nearest : e.nearest) entries.emplace_back(nearest.change, &nearest.candidate);
-  if (e.best) entries.emplace_back("best: " + LayoutText(e.best->layout) + ", " +
-                                       RecomputeText(e.best->recompute),
-                                   &*e.best);
+  for (const NearestChange& nearest : e.nearest)
+    entries.emplace_back(nearest.change, &nearest.candidate);
+  if (e.best)
+    entries.emplace_back(
+        "best: " + LayoutText(e.best->layout) + ", " + RecomputeText(e.best->recompute), &*e.best);
   if (entries.empty()) return "";
   std::vector<Seconds> times;
   std::vector<Bytes> sizes;
@@ -83,10 +84,11 @@ std::string PriceTable(const Explanation& e, const TableStyle& style) {
 std::string DrawExplanation(const Explanation& e, const TableStyle& style) {
   std::string text;
   if (!e.job_name.empty()) text += report::Paint(style, Ink::kBold, "job " + e.job_name) + "\n\n";
-  const std::string what = e.candidate ? report::CandidateText(*e.candidate)
-                                       : LayoutText(e.layout) + ", recompute " +
-                                             RecomputeText(e.recompute);
+  const std::string what = e.candidate
+                               ? report::CandidateText(*e.candidate)
+                               : LayoutText(e.layout) + ", recompute " + RecomputeText(e.recompute);
   text += Note(style, "layout", what) + VerdictText(e, style);
+  if (e.candidate) text += report::SubmoduleNotes(*e.candidate, style);
   if (e.rule) text += RuleText(*e.rule, style);
   if (e.over) text += OverText(e, style);
   text += Note(style, "why", e.summary);

@@ -19,9 +19,10 @@ constexpr std::size_t kLabel = 18;
 std::string AttentionText(const Attention& a) {
   std::string text;
   if (a.latent) {
-    text = fmt::format("{} heads, latent: query rank {}, key-value rank {}, head {}+{} rotary, value {}",
-                       a.heads, a.latent->q_rank, a.latent->kv_rank, a.latent->nope_dim,
-                       a.latent->rope_dim, a.latent->value_dim);
+    text = fmt::format(
+        "{} heads, latent: query rank {}, key-value rank {}, head {}+{} rotary, value {}", a.heads,
+        a.latent->q_rank, a.latent->kv_rank, a.latent->nope_dim, a.latent->rope_dim,
+        a.latent->value_dim);
   } else {
     text = fmt::format("{} heads of {}, {} key-value heads", a.heads, a.head_dim, a.kv_heads);
   }
@@ -82,9 +83,9 @@ std::string DrawModel(const Model& model, const TableStyle& style) {
   add("parameters", FormatCount(n.total) + "  (" + FormatParameters(n.total) + ")");
   add("active", FormatCount(n.active) + "  (" + FormatParameters(n.active) + ")");
   if (model.mtp_layers > 0) {
-    add("multi-token", fmt::format("{} parameters in {} prediction layer{}, not counted above",
-                                   FormatCount(n.mtp), model.mtp_layers,
-                                   model.mtp_layers == 1 ? "" : "s"));
+    add("multi-token",
+        fmt::format("{} parameters in {} prediction layer{}, not counted above", FormatCount(n.mtp),
+                    model.mtp_layers, model.mtp_layers == 1 ? "" : "s"));
   }
   add("embedding", FormatCount(n.embedding));
   add("output layer", model.tied ? "tied to the embedding" : FormatCount(n.head));
@@ -108,19 +109,17 @@ std::string DrawModels(const std::vector<Model>& models, const TableStyle& style
   std::vector<Row> rows;
   for (const Model& model : models) {
     const ModelParameters n = CountParameters(model);
-    rows.push_back({{model.name, model.family, FormatParameters(n.total),
-                     FormatParameters(n.active), FormatCount(model.stack.layers()),
-                     FormatCount(model.hidden()), FormatCount(model.vocab)},
-                    Ink::kPlain,
-                    ""});
+    rows.push_back(
+        {{model.name, model.family, FormatParameters(n.total), FormatParameters(n.active),
+          FormatCount(model.stack.layers()), FormatCount(model.hidden()), FormatCount(model.vocab)},
+         Ink::kPlain,
+         ""});
   }
-  const std::vector<Column> columns = {{"preset", "", Align::kLeft, true},
-                                       {"family", "", Align::kLeft, false},
-                                       {"parameters", "", Align::kRight, false},
-                                       {"active", "", Align::kRight, false},
-                                       {"layers", "", Align::kRight, false},
-                                       {"hidden", "", Align::kRight, false},
-                                       {"vocabulary", "", Align::kRight, false}};
+  const std::vector<Column> columns = {
+      {"preset", "", Align::kLeft, true},       {"family", "", Align::kLeft, false},
+      {"parameters", "", Align::kRight, false}, {"active", "", Align::kRight, false},
+      {"layers", "", Align::kRight, false},     {"hidden", "", Align::kRight, false},
+      {"vocabulary", "", Align::kRight, false}};
   return report::DrawTable(style, columns, rows);
 }
 

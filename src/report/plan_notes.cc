@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "report/terms.h"
 #include "report/text.h"
 #include "report/words.h"
 #include "restow/base/units.h"
@@ -77,9 +78,9 @@ std::string Current(const PlanReport& report) {
 
 std::string Leaner(const PlanReport& report) {
   if (report.leaner.empty()) return "";
-  const Candidate& least = *std::min_element(
-      report.leaner.begin(), report.leaner.end(),
-      [](const Candidate& a, const Candidate& b) { return a.peak < b.peak; });
+  const Candidate& least =
+      *std::min_element(report.leaner.begin(), report.leaner.end(),
+                        [](const Candidate& a, const Candidate& b) { return a.peak < b.peak; });
   std::string text = fmt::format("least memory: {}; {} at {}", CandidateText(least),
                                  FormatBytes(least.peak), FormatSeconds(least.step));
   if (report.leaner.size() > 1) {
@@ -93,15 +94,21 @@ std::string Memory(const Candidate& any) {
                      FormatBytes(any.capacity), FormatBytes(any.capacity - any.limit));
 }
 
+std::string Peak(const Candidate& best) {
+  return fmt::format("#1 peaks on rank {}, {}; most of it is {}", best.worst_rank,
+                     Place(best.worst_stage, best.worst_phase), LargestTerms(best));
+}
+
 std::string Reserved(const Candidate& best) {
   return fmt::format("for #1 the allocator is expected to hold {} to {}",
                      FormatBytes(best.reserved_low), FormatBytes(best.reserved_high));
 }
 
 std::string Figures(const PlanReport& report) {
-  return fmt::format("calibration {} ({} measured runs), restow {}; each term is worked out in "
-                     "docs/planner.md",
-                     report.calibration_id, FormatCount(report.calibration_rows), report.version);
+  return fmt::format(
+      "calibration {} ({} measured runs), restow {}; each term is worked out in "
+      "docs/planner.md",
+      report.calibration_id, FormatCount(report.calibration_rows), report.version);
 }
 
 }  // namespace
@@ -111,6 +118,8 @@ std::string PlanNotes(const PlanReport& report, const TableStyle& style) {
   if (!report.ranked.empty()) {
     const Candidate& best = report.ranked.front();
     text += Note(style, "memory", Memory(best) + "; " + Reserved(best));
+    text += Note(style, "peak", Peak(best));
+    text += SubmoduleNotes(best, style);
     if (!best.selective_note.empty()) text += Note(style, "selective", best.selective_note);
     if (!report.pareto.empty()) {
       text += Note(style, "*", "nothing is both faster and smaller (step time against peak)");

@@ -73,8 +73,8 @@ std::string DrawRanked(const PlanReport& report, const TableStyle& style) {
   for (std::size_t i = 0; i < report.ranked.size(); ++i) {
     const Candidate& c = report.ranked[i];
     const std::string label = fmt::format("{}{}", c.rank, OnPareto(report, i) ? "*" : " ");
-    rows.push_back({Cells(c, scales, label, c.capacity - c.peak), i == 0 ? Ink::kGood : Ink::kPlain,
-                    ""});
+    rows.push_back(
+        {Cells(c, scales, label, c.capacity - c.peak), i == 0 ? Ink::kGood : Ink::kPlain, ""});
   }
   if (report.current) {
     const Candidate& c = *report.current;
@@ -98,9 +98,22 @@ std::string DrawMisses(const PlanReport& report, const TableStyle& style) {
   return report::DrawTable(style, Columns(scales, "short by"), rows);
 }
 
+// Of the layouts shown; 0 when there are none.
+int Devices(const PlanReport& report) {
+  const Candidate* any = nullptr;
+  if (!report.ranked.empty()) any = &report.ranked.front();
+  if (any == nullptr && !report.nearest_misses.empty()) {
+    any = &report.nearest_misses.front().candidate;
+  }
+  if (any == nullptr) return 0;
+  const Layout& l = any->layout;
+  return l.tp * l.cp * l.pp * l.dp;
+}
+
 std::string Headline(const PlanReport& report, const TableStyle& style) {
-  std::string text = report::Paint(style, Ink::kBold, report::ModelLine(report.job_name, report.model));
-  text += "\n";
+  std::string job = report::ModelLine(report.job_name, report.model);
+  if (Devices(report) > 0) job += fmt::format(", {} devices", FormatCount(Devices(report)));
+  std::string text = report::Paint(style, Ink::kBold, job) + "\n";
   if (!report.complete) {
     text += report::Paint(style, Ink::kWarn, "INCOMPLETE: interrupted; this is the best so far.") +
             "\n";

@@ -2,11 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "report/words.h"
+#include "restow/base/text.h"
 #include "restow/base/units.h"
 
 namespace restow::report {
 namespace {
+
+constexpr std::size_t kLargestShown = 3;
 
 std::string Share(double part, double whole) {
   return whole > 0 ? fmt::format("{:.1f}", 100 * part / whole) : "";
@@ -77,17 +82,45 @@ std::string StageBlock(const Candidate& candidate, const TableStyle& style) {
   return DrawTable(style, columns, rows);
 }
 
+std::string SubmoduleNotes(const Candidate& candidate, const TableStyle& style) {
+  std::string text;
+  for (const SubmoduleRecompute& part : candidate.submodules) {
+    std::string line = fmt::format("{}: {}", part.name, Name(part.mode));
+    if (!part.keeps.empty()) line += ", keeps " + JoinWords(part.keeps);
+    text += Note(style, text.empty() ? "recompute" : "", line);
+  }
+  return text;
+}
+
+std::string LargestTerms(const Candidate& candidate) {
+  std::vector<int> terms;
+  for (int i = 0; i < kMemoryTerms; ++i) {
+    if (candidate.memory[static_cast<std::size_t>(i)] > Bytes()) terms.push_back(i);
+  }
+  std::stable_sort(terms.begin(), terms.end(), [&](int a, int b) {
+    return candidate.memory[static_cast<std::size_t>(a)] >
+           candidate.memory[static_cast<std::size_t>(b)];
+  });
+  if (terms.size() > kLargestShown) terms.resize(kLargestShown);
+  std::vector<std::string> words;
+  for (const int term : terms) {
+    words.push_back(fmt::format("{} {}", Name(static_cast<MemoryTerm>(term)),
+                                FormatBytes(candidate.memory[static_cast<std::size_t>(term)])));
+  }
+  return JoinWords(words);
+}
+
 std::string SpeedLine(const Candidate& candidate) {
-  return fmt::format("{}, {} tokens/s/device, MFU {:.1f} %", FormatSeconds(candidate.step),
-                     FormatCount(static_cast<std::int64_t>(candidate.tokens_per_s_per_device + 0.5)),
-                     candidate.mfu);
+  return fmt::format(
+      "{}, {} tokens/s/device, MFU {:.1f} %", FormatSeconds(candidate.step),
+      FormatCount(static_cast<std::int64_t>(candidate.tokens_per_s_per_device + 0.5)),
+      candidate.mfu);
 }
 
 std::string FitLines(const Candidate& c, const TableStyle& style) {
   const Bytes left = c.limit - c.peak;
-  const std::string verdict =
-      c.fits ? fmt::format("yes, {} below the limit", FormatBytes(left))
-             : fmt::format("NO, {} above the limit", FormatBytes(-left));
+  const std::string verdict = c.fits ? fmt::format("yes, {} below the limit", FormatBytes(left))
+                                     : fmt::format("NO, {} above the limit", FormatBytes(-left));
   std::string text = Note(style, "fits", Paint(style, c.fits ? Ink::kGood : Ink::kBad, verdict));
   text += Note(style, "peak",
                fmt::format("{} allocated on rank {}, {}", FormatBytes(c.peak), c.worst_rank,

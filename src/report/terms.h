@@ -13,6 +13,11 @@ std::string MemoryBlock(const Candidate& candidate, const TableStyle& style);
 std::string TimeBlock(const Candidate& candidate, const TableStyle& style);
 // Peak and phase of every stage; neighbours that are alike share a line.
 std::string StageBlock(const Candidate& candidate, const TableStyle& style);
+// The mode on each part of a multimodal model and what `selective` keeps there; "" for other
+// models.
+std::string SubmoduleNotes(const Candidate& candidate, const TableStyle& style);
+// "activations 36.3 GiB, gradients 18.0 GiB and weights 9.0 GiB": the largest of the peak.
+std::string LargestTerms(const Candidate& candidate);
 // "step 12.3 s, 4,312 tokens/s/device, MFU 51.2 %".
 std::string SpeedLine(const Candidate& candidate);
 // Whether it fits, by how much, and what the allocator is expected to hold.

@@ -97,8 +97,8 @@ std::string Line(const std::vector<Column>& columns, const std::vector<std::size
   std::string line;
   for (std::size_t c = 0; c < columns.size(); ++c) {
     if (c > 0) line += kGap;
-    line += columns[c].align == Align::kLeft ? Left(cells[c], widths[c])
-                                             : Right(cells[c], widths[c]);
+    line +=
+        columns[c].align == Align::kLeft ? Left(cells[c], widths[c]) : Right(cells[c], widths[c]);
   }
   return TrimRight(line);
 }

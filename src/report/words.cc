@@ -29,7 +29,8 @@ std::string LayoutText(const Layout& layout) {
   AddDegree(text, "tp", layout.tp);
   if (layout.sp) text += "sp ";
   AddDegree(text, "cp", layout.cp);
-  if (layout.cp > 1 && layout.cp_kind != CpKind::kRing) text += std::string(Name(layout.cp_kind)) + ' ';
+  if (layout.cp > 1 && layout.cp_kind != CpKind::kRing)
+    text += std::string(Name(layout.cp_kind)) + ' ';
   AddDegree(text, "pp", layout.pp);
   AddDegree(text, "vpp", layout.vpp);
   if (!IsUsual(layout)) text += std::string(Name(layout.schedule)) + ' ';

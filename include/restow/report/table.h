@@ -11,7 +11,7 @@
 namespace restow {
 
 struct TableStyle {
-  int width = 100;    // columns
+  int width = 100;  // columns
   bool color = false;
 };
 
