@@ -76,7 +76,7 @@ RingPath NeighbourPath(const Machine::Constants& k, const RankGroup& pipeline) {
   const GroupAxis& axis = pipeline.axes[0];
   if (axis.degree <= 1) return path;
   path.share = 1;
-  path.rate = k.links.front().rate;
+  path.rate = k.links.front().rate * MeshShare(k, k.links.front(), 2);
   path.start = path.fixed = k.links.front().start;
   for (std::size_t level = 1; level < k.links.size(); ++level) {
     if (axis.degree * axis.stride <= k.links[level - 1].size) break;
