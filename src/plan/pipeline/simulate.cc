@@ -112,8 +112,8 @@ Seconds SimulatePipeline(Schedule schedule, const PipelineWork& work, int micro_
         const std::optional<double> ready = finished.Ready(task, virtual_stage);
         if (!ready) break;
         const auto& seconds = task.forward ? work.forward : work.backward;
-        clock[r] = std::max(clock[r], *ready) +
-                   seconds[r][static_cast<std::size_t>(task.chunk)].value();
+        clock[r] =
+            std::max(clock[r], *ready) + seconds[r][static_cast<std::size_t>(task.chunk)].value();
         finished.Set(task, virtual_stage, clock[r]);
         ++next[r];
         moved = true;

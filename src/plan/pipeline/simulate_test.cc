@@ -82,8 +82,7 @@ TEST(SimulatePipeline, EqualStagesTakeMicroBatchesPlusStagesLessOneSlots) {
 
 TEST(SimulatePipeline, InterleavingDividesTheBubbleByItsChunks) {
   // 4 stages, 2 chunks of half a stage each: 8·3 + 3·3/2.
-  EXPECT_DOUBLE_EQ(
-      SimulatePipeline(Schedule::kInterleaved, Even(4, 2, 0.5, 1.0), 8).value(), 28.5);
+  EXPECT_DOUBLE_EQ(SimulatePipeline(Schedule::kInterleaved, Even(4, 2, 0.5, 1.0), 8).value(), 28.5);
 }
 
 TEST(ClosedForm, IsExactForEqualStages) {

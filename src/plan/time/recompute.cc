@@ -43,8 +43,8 @@ double Modules(const LayerContext& x, const LayerPieces& p) {
 double SelectiveSeconds(const LayerContext& x, const LayerPieces& p) {
   const unsigned list = x.k.selective;
   if (!(list & kPerOperator)) return Modules(x, p);
-  double again = p.norms.forward + p.activation.forward +
-                 0.5 * (p.products.forward + p.mlp.forward);
+  double again =
+      p.norms.forward + p.activation.forward + 0.5 * (p.products.forward + p.mlp.forward);
   if (x.k.selective_dispatch) again = std::max(again, ReplayHostSeconds(x));
   // The vendor's own cost model finds its selective mode slower than full recompute.
   return x.k.selective_floor ? std::max(again, ForwardSeconds(p)) : again;

@@ -15,10 +15,10 @@ namespace restow::plan::testing {
 
 struct DeviceFigures {
   const char* silicon;
-  double bf16, fp8, fp4;    // TFLOP/s
-  double memory, inner;     // GB/s
+  double bf16, fp8, fp4;  // TFLOP/s
+  double memory, inner;   // GB/s
   int domain;
-  double outer;             // GB/s
+  double outer;  // GB/s
   int units;
   bool mesh;
 };
@@ -101,13 +101,16 @@ inline Job SmallJob(const std::string& silicon = "h100", int devices = 8) {
 // One mode for every layer, equal stages: what is left over goes to the first ones.
 inline StageSplit EvenSplit(const Model& model, int pp, int vpp, Recompute mode) {
   StageSplit split;
-  split.chunks.assign(static_cast<std::size_t>(pp), std::vector<Chunk>(static_cast<std::size_t>(vpp)));
+  split.chunks.assign(static_cast<std::size_t>(pp),
+                      std::vector<Chunk>(static_cast<std::size_t>(vpp)));
   const int parts = pp * vpp, layers = model.stack.layers();
   std::size_t layer = 0;
   for (int part = 0; part < parts; ++part) {
-    Chunk& chunk = split.chunks[static_cast<std::size_t>(part % pp)][static_cast<std::size_t>(part / pp)];
+    Chunk& chunk =
+        split.chunks[static_cast<std::size_t>(part % pp)][static_cast<std::size_t>(part / pp)];
     const int count = layers / parts + (part < layers % parts ? 1 : 0);
-    for (int i = 0; i < count; ++i, ++layer) chunk.runs.push_back({model.stack.order[layer], mode, 1});
+    for (int i = 0; i < count; ++i, ++layer)
+      chunk.runs.push_back({model.stack.order[layer], mode, 1});
   }
   split.chunks.front().front().embedding = true;
   split.chunks.back().back().head = true;
@@ -150,7 +153,8 @@ struct Priced {
         edges(PriceEdges(machine, ShapeOf(l))),
         stages(AssembleStages(machine, kinds, split, table, edges)) {
     for (const int kind : job.model.stack.order) {
-      const LayerParameters n = CountParameters(job.model.stack.kinds[static_cast<std::size_t>(kind)]);
+      const LayerParameters n =
+          CountParameters(job.model.stack.kinds[static_cast<std::size_t>(kind)]);
       traffic.dense += static_cast<double>(n.attention + n.feed_forward) / l.tp / l.pp;
       traffic.expert += static_cast<double>(n.experts) / (l.ep * l.etp) / l.pp;
     }
