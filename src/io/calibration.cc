@@ -72,7 +72,8 @@ void ReadSoftware(const Node& node, Calibration& calibration) {
 
 Calibration ReadDefault() {
   for (const internal::EmbeddedFile& file : internal::EmbeddedPresets()) {
-    if (file.path == kPath) return ReadCalibration(ParseDocument(file.text, Language::kYaml, kPath));
+    if (file.path == kPath)
+      return ReadCalibration(ParseDocument(file.text, Language::kYaml, kPath));
   }
   RESTOW_CHECK(false && "the calibration ships inside the binary");
   return {};

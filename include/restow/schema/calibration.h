@@ -11,8 +11,8 @@ namespace restow {
 
 struct Constant {
   double value = 0;
-  double spread = 0;   // standard deviation of ln(value); 0: not fitted
-  int rows = 0;        // measured runs behind it; 0: not fitted
+  double spread = 0;  // standard deviation of ln(value); 0: not fitted
+  int rows = 0;       // measured runs behind it; 0: not fitted
   std::string source;
 };
 

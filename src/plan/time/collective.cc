@@ -24,7 +24,7 @@ RingPath PathOf(const Machine::Constants& k, const RankGroup& group) {
   if (size <= 1) return path;
   path.share = (size - 1.0) / size;
   int inside = 1;
-  double hops = 0;
+  double domains = size, hops = 0;  // domains of the level below that the group touches
   for (std::size_t level = 0; level < k.links.size(); ++level) {
     const Link& link = k.links[level];
     const int members = Outermost(k, level) ? size : MembersInside(group, link.size);
@@ -33,12 +33,15 @@ RingPath PathOf(const Machine::Constants& k, const RankGroup& group) {
     } else {
       path.rate = std::min(path.rate, link.rate * inside);
     }
-    hops += (static_cast<double>(size) / inside - static_cast<double>(size) / members) * link.hop;
+    const double here = members >= size ? 1.0 : static_cast<double>(size) / members;
+    hops += (domains - here) * link.hop;
     path.start = link.start;
     inside = members;
+    domains = here;
     if (members >= size) break;
   }
   path.fixed = path.start + hops;
+  path.seconds_per_byte = path.share / path.rate;
   return path;
 }
 
@@ -76,7 +79,7 @@ RingPath NeighbourPath(const Machine::Constants& k, const RankGroup& pipeline) {
   const GroupAxis& axis = pipeline.axes[0];
   if (axis.degree <= 1) return path;
   path.share = 1;
-  path.rate = k.links.front().rate;
+  path.rate = k.links.front().rate * MeshShare(k, k.links.front(), 2);
   path.start = path.fixed = k.links.front().start;
   for (std::size_t level = 1; level < k.links.size(); ++level) {
     if (axis.degree * axis.stride <= k.links[level - 1].size) break;

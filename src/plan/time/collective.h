@@ -9,9 +9,10 @@ namespace restow::plan {
 // How a ring over a group runs: bytes per second, and seconds that do not depend on the bytes.
 struct RingPath {
   double rate = 0;
-  double fixed = 0;   // start and hops of one collective
-  double start = 0;   // of that, the start
-  double share = 0;   // (size-1)/size; 0 for a group of one
+  double seconds_per_byte = 0;  // of a whole buffer: (size-1)/size of it passes at the rate
+  double fixed = 0;             // start and hops of one collective
+  double start = 0;             // of that, the start
+  double share = 0;             // (size-1)/size; 0 for a group of one
 };
 
 // A group inside one scale-up domain runs at its rate (on a full mesh a group of g uses g-1 of
@@ -21,7 +22,7 @@ RingPath PathOf(const Machine::Constants& k, const RankGroup& group);
 
 // All-gather or reduce-scatter of a whole buffer of `bytes`; an all-reduce is two of them.
 inline double GatherSeconds(const RingPath& path, double bytes) {
-  return path.share == 0 ? 0.0 : bytes * path.share / path.rate + path.fixed;
+  return path.share == 0 ? 0.0 : bytes * path.seconds_per_byte + path.fixed;
 }
 double GatherSeconds(const Machine::Constants& k, double bytes, const RankGroup& group);
 

@@ -68,9 +68,8 @@ ExposedHidden OncePerStep(const Machine::Constants& k, const Layout& layout,
   const StepTraffic expert = ExpertTraffic(k, layout, traffic.expert);
   const double reduce = dense.reduce + expert.reduce, gather = dense.gather + expert.gather;
   const double layers = traffic.layers_per_stage;
-  const double exposed =
-      Exposed(reduce, k.data_exposed, layers * stages.layer_backward.value()) +
-      Exposed(gather, k.data_exposed, layers * stages.layer_forward.value());
+  const double exposed = Exposed(reduce, k.data_exposed, layers * stages.layer_backward.value()) +
+                         Exposed(gather, k.data_exposed, layers * stages.layer_forward.value());
   return Split(exposed, reduce + gather);
 }
 
@@ -81,7 +80,8 @@ StepTraffic LayerTraffic(const Machine::Constants& k, const Layout& layout,
   StepTraffic t;
   if (shard.size() > 1) {
     const RingPath path = PathOf(k, shard);
-    t.gather = GatherSeconds(path, (traffic.dense + traffic.frozen_dense) * k.weight_bytes / layers);
+    t.gather =
+        GatherSeconds(path, (traffic.dense + traffic.frozen_dense) * k.weight_bytes / layers);
     if (traffic.dense > 0) {
       t.reduce = GatherSeconds(path, traffic.dense * k.sharded_gradient_bytes / layers);
     }
@@ -114,14 +114,12 @@ ExposedHidden PerMicroBatch(const Machine::Constants& k, const Layout& layout,
   const StepTraffic t = LayerTraffic(k, layout, traffic, split.shard);
   const double forward = stages.layer_forward.value(), backward = stages.layer_backward.value();
   const double all = 2 * t.gather + t.reduce;
-  const double late = std::max(0.0, t.gather - forward) +
-                      std::max(0.0, t.gather + t.reduce - backward);
+  const double late =
+      std::max(0.0, t.gather - forward) + std::max(0.0, t.gather + t.reduce - backward);
   const double copies = group.size() > 1 ? traffic.dense / layers * k.copy_bytes / k.memory : 0.0;
-  const double across =
-      hybrid ? ReplicaSeconds(k, split.replicas, traffic.dense, span) : 0.0;
-  const double exposed =
-      layers * layout.micro_batches * (late + k.sharded_exposed * all + copies) +
-      std::max(k.data_exposed * across, across - layers * backward / 2);
+  const double across = hybrid ? ReplicaSeconds(k, split.replicas, traffic.dense, span) : 0.0;
+  const double exposed = layers * layout.micro_batches * (late + k.sharded_exposed * all + copies) +
+                         std::max(k.data_exposed * across, across - layers * backward / 2);
   return Split(exposed, layers * layout.micro_batches * (all + copies) + across);
 }
 

@@ -14,8 +14,8 @@ double FeedForwardWeights(const LayerKind& kind) {
   if (!ffn.experts) return per_width * ffn.width;
   const Experts& experts = *ffn.experts;
   const double router = static_cast<double>(kind.hidden) * experts.count;
-  return per_width * (static_cast<double>(experts.per_token) * experts.width +
-                      experts.shared_width) +
+  return per_width *
+             (static_cast<double>(experts.per_token) * experts.width + experts.shared_width) +
          router + (experts.shared_gate ? kind.hidden : 0);
 }
 
@@ -65,9 +65,9 @@ double LanguageFlops(const Job& job) {
   if (model.mtp_layers > 0) {
     const auto kind = static_cast<std::size_t>(model.mtp_kind);
     const double joined = 12.0 * model.hidden() * model.hidden();  // 2h to h
-    flops += model.mtp_layers * (LayerFlops(model.stack.kinds[kind], job.training.sequence,
-                                            trained[kind]) +
-                                 head + joined);
+    flops +=
+        model.mtp_layers *
+        (LayerFlops(model.stack.kinds[kind], job.training.sequence, trained[kind]) + head + joined);
   }
   return flops;
 }

@@ -12,7 +12,8 @@ enum class Trained {
 };
 
 // Language model layers of `kind` (an index of model.stack.kinds): frozen when every layer of the
-// kind matches a glob of `training.frozen` ("layers.3", "layers.*", "language_model"), or under LoRA.
+// kind matches a glob of `training.frozen` ("layers.3", "layers.*", "language_model"), or under
+// LoRA.
 Trained TrainedLayers(const Job& job, int kind);
 // Layers of a tower: frozen when a glob matches its name, or under LoRA. Nothing stands below it.
 Trained TrainedTower(const Job& job, const Tower& tower);

@@ -5,46 +5,23 @@
 namespace restow::plan {
 namespace {
 
-int DenseDegree(const MicroShape& s, Axis axis) {
-  switch (axis) {
-    case Axis::kTp:
-      return s.tp;
-    case Axis::kCp:
-      return s.cp;
-    case Axis::kDp:
-      return s.dp;
-    case Axis::kPp:
-      return s.pp;
-    case Axis::kEp:
-      return 1;
-  }
-  return 1;
+// Ranks along each axis, indexed by Axis.
+using Degrees = std::array<int, 5>;
+static_assert(static_cast<int>(Axis::kTp) == 0 && static_cast<int>(Axis::kPp) == 4);
+
+Degrees DenseDegrees(const MicroShape& s) { return {s.tp, s.cp, 1, s.dp, s.pp}; }
+
+Degrees ExpertDegrees(const MicroShape& s) {
+  return {s.etp, 1, s.ep, std::max(1, s.dp * s.cp * s.tp / (s.ep * s.etp)), s.pp};
 }
 
-int ExpertDegree(const MicroShape& s, Axis axis) {
-  switch (axis) {
-    case Axis::kTp:
-      return s.etp;
-    case Axis::kEp:
-      return s.ep;
-    case Axis::kDp:
-      return std::max(1, s.dp * s.cp * s.tp / (s.ep * s.etp));
-    case Axis::kPp:
-      return s.pp;
-    case Axis::kCp:
-      return 1;
-  }
-  return 1;
-}
-
-template <class Degree>
-GroupAxis AxisOf(const MicroShape& s, Axis axis, Degree degree) {
+GroupAxis AxisOf(const MicroShape& s, Axis axis, const Degrees& degrees) {
   int stride = 1;
   for (const Axis inner : s.order) {
     if (inner == axis) break;
-    stride *= degree(s, inner);
+    stride *= degrees[static_cast<std::size_t>(inner)];
   }
-  return {degree(s, axis), stride};
+  return {degrees[static_cast<std::size_t>(axis)], stride};
 }
 
 RankGroup Single(const GroupAxis& axis) { return {{axis, GroupAxis{}}}; }
@@ -59,20 +36,27 @@ int MembersInside(const RankGroup& group, int domain) {
   return members;
 }
 
-RankGroup TensorGroup(const MicroShape& s) { return Single(AxisOf(s, Axis::kTp, DenseDegree)); }
-RankGroup ContextGroup(const MicroShape& s) { return Single(AxisOf(s, Axis::kCp, DenseDegree)); }
-RankGroup PipelineGroup(const MicroShape& s) { return Single(AxisOf(s, Axis::kPp, DenseDegree)); }
-RankGroup ExpertGroup(const MicroShape& s) { return Single(AxisOf(s, Axis::kEp, ExpertDegree)); }
+RankGroup TensorGroup(const MicroShape& s) { return Single(AxisOf(s, Axis::kTp, DenseDegrees(s))); }
+RankGroup ContextGroup(const MicroShape& s) {
+  return Single(AxisOf(s, Axis::kCp, DenseDegrees(s)));
+}
+RankGroup PipelineGroup(const MicroShape& s) {
+  return Single(AxisOf(s, Axis::kPp, DenseDegrees(s)));
+}
+RankGroup ExpertGroup(const MicroShape& s) {
+  return Single(AxisOf(s, Axis::kEp, ExpertDegrees(s)));
+}
 RankGroup ExpertTensorGroup(const MicroShape& s) {
-  return Single(AxisOf(s, Axis::kTp, ExpertDegree));
+  return Single(AxisOf(s, Axis::kTp, ExpertDegrees(s)));
 }
 RankGroup ExpertDataGroup(const MicroShape& s) {
-  return Single(AxisOf(s, Axis::kDp, ExpertDegree));
+  return Single(AxisOf(s, Axis::kDp, ExpertDegrees(s)));
 }
 
 RankGroup DataGroup(const MicroShape& s) {
-  GroupAxis context = AxisOf(s, Axis::kCp, DenseDegree);
-  GroupAxis data = AxisOf(s, Axis::kDp, DenseDegree);
+  const Degrees degrees = DenseDegrees(s);
+  GroupAxis context = AxisOf(s, Axis::kCp, degrees);
+  GroupAxis data = AxisOf(s, Axis::kDp, degrees);
   if (context.stride > data.stride) std::swap(context, data);
   return {{context, data}};
 }

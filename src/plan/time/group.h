@@ -28,7 +28,7 @@ int MembersInside(const RankGroup& group, int domain);
 // ranks in the same order, with etp in tp's place, ep in its own and edp in dp's.
 RankGroup TensorGroup(const MicroShape& shape);
 RankGroup ContextGroup(const MicroShape& shape);
-RankGroup DataGroup(const MicroShape& shape);      // dp·cp: what dense gradients are summed over
+RankGroup DataGroup(const MicroShape& shape);  // dp·cp: what dense gradients are summed over
 RankGroup PipelineGroup(const MicroShape& shape);
 RankGroup ExpertGroup(const MicroShape& shape);
 RankGroup ExpertTensorGroup(const MicroShape& shape);

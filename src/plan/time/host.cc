@@ -8,8 +8,8 @@ namespace restow::plan {
 
 void AddHostFloor(const LayerContext& x, Recompute mode, LayerPieces& out) {
   const bool experts = x.kind.feed_forward.experts.has_value();
-  const double host = (experts ? x.k.expert_layer_host : x.k.layer_host) +
-                      CheckpointHostSeconds(x, mode);
+  const double host =
+      (experts ? x.k.expert_layer_host : x.k.layer_host) + CheckpointHostSeconds(x, mode);
   const double forward = 0.4 * host + DispatchHostSeconds(x, mode);
   const Pass work = out.work();
   const double stall = x.k.stall / 2;

@@ -78,9 +78,8 @@ LayerContext ContextOf(const Machine& machine, const KindTable::Entry& entry,
   x.tower = entry.tower >= 0;
   x.trained = TrainedOf(k, entry.kind);
   x.tp = x.tower && !DividesTower(*entry.kind, shape.tp) ? 1 : shape.tp;
-  x.sequence = x.tower
-                   ? TowerSequence(job, job.model.towers[static_cast<std::size_t>(entry.tower)])
-                   : job.training.sequence;
+  x.sequence = x.tower ? TowerSequence(job, job.model.towers[static_cast<std::size_t>(entry.tower)])
+                       : job.training.sequence;
   x.tokens = x.sequence * shape.micro_batch / (x.tower ? 1 : shape.cp);
   x.own = shape.sp ? x.tokens / x.tp : x.tokens;
   x.heads = static_cast<double>(attention.heads) / x.tp;
@@ -95,8 +94,8 @@ Pass AdapterProduct(const LayerContext& x, const char* target, double m, double 
   const std::optional<Lora>& lora = x.job.training.lora;
   if (!lora || x.tower) return {};
   const std::vector<std::string>& targets = lora->targets;
-  const bool meant = targets.empty() ||
-                     std::find(targets.begin(), targets.end(), target) != targets.end();
+  const bool meant =
+      targets.empty() || std::find(targets.begin(), targets.end(), target) != targets.end();
   if (!meant) return {};
   const double rank = lora->rank;
   return WeightProduct(x.k, x.k.wide, {m, rank, k}, true) +

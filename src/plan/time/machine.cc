@@ -34,7 +34,8 @@ class Lookup {
   double Silicon(const std::string& group, const std::string& suffix = "") const {
     return calibration_.at(group + "." + Known(group, suffix) + suffix);
   }
-  // The same for what only some devices have: `fallback` where neither it nor a named neighbour has.
+  // The same for what only some devices have: `fallback` where neither it nor a named neighbour
+  // has.
   double SiliconOr(const std::string& group, double fallback) const {
     const std::string known = Follow(group, "", false);
     return known.empty() ? fallback : calibration_.at(group + "." + known);
@@ -76,8 +77,7 @@ double Peak(const Device& device, DType dtype) {
   if (found != device.peak.end() && found->second.value() > 0) return found->second.value();
   // The two 16-bit formats run at one rate.
   if (SixteenBit(dtype)) {
-    const auto other =
-        device.peak.find(dtype == DType::kBf16 ? DType::kFp16 : DType::kBf16);
+    const auto other = device.peak.find(dtype == DType::kBf16 ? DType::kFp16 : DType::kBf16);
     if (other != device.peak.end() && other->second.value() > 0) return other->second.value();
   }
   ThrowBadInput("device '" + device.name + "' states no peak rate for " + Name(dtype) +
@@ -121,7 +121,8 @@ void ResolveProducts(const Job& job, const Lookup& lookup, Machine::Constants& k
     }
   }
   if (device.compute_units <= 0) {
-    ThrowBadInput("device '" + device.name + "' states no compute_units (multiprocessors, cube cores)");
+    ThrowBadInput("device '" + device.name +
+                  "' states no compute_units (multiprocessors, cube cores)");
   }
   k.units = device.compute_units;
   k.wave = k.units * kTileOutputs;
@@ -202,14 +203,15 @@ void ResolveExperts(const Job& job, const Lookup& lookup, Machine::Constants& k)
   k.imbalance = options.moe_imbalance.value_or(1.0);
   k.expert_exposed = 1.0;
   if (software.nvidia_experts) {
-    k.expert_exposed = lookup.Plain(options.ep_overlap.value_or(false) ? "exposed.ep.overlap"
-                                                                       : "exposed.ep");
+    k.expert_exposed =
+        lookup.Plain(options.ep_overlap.value_or(false) ? "exposed.ep.overlap" : "exposed.ep");
     k.one_copy_per_node = options.dispatcher != "all-to-all";
   }
   k.layer_host = lookup.Plain("host.kernels") * k.kernel;
   k.expert_layer_host = k.layer_host;
   if (software.measured_expert_host) {
-    k.expert_layer_host = lookup.Plain("host.moe." + launch) * lookup.SiliconOr("host.processor", 1);
+    k.expert_layer_host =
+        lookup.Plain("host.moe." + launch) * lookup.SiliconOr("host.processor", 1);
   }
 }
 
@@ -218,9 +220,9 @@ void ResolveExposed(const Job& job, const Lookup& lookup, Machine::Constants& k)
   const SoftwareProfile& software = lookup.profile();
   k.ring_exposed = lookup.Plain("exposed.cp");
   k.data_exposed = lookup.Profile("exposed.dp");
-  k.sharded_exposed =
-      software.overlapped_p2p ? k.data_exposed * lookup.Plain("exposed.fsdp.megatron")
-                              : k.data_exposed;
+  k.sharded_exposed = software.overlapped_p2p
+                          ? k.data_exposed * lookup.Plain("exposed.fsdp.megatron")
+                          : k.data_exposed;
   k.p2p_exposed = software.overlapped_p2p ? lookup.Plain("exposed.p2p.interleaved") : 1.0;
   k.tensor_exposed = lookup.Profile("exposed.tp");
   if (options.tp_overlap == false) k.tensor_exposed = 1.0;
@@ -232,12 +234,13 @@ void ResolveExposed(const Job& job, const Lookup& lookup, Machine::Constants& k)
 
 double UpdateBytes(const Training& training, const Lookup& lookup) {
   // Adam with fp32 moments reads and writes two moments of 4 bytes: 16 of its bytes.
-  const double state = SixteenBit(training.precision.optimizer) ? 2
-                       : training.precision.optimizer == DType::kFp8 ? 1 : 4;
-  const double moments = training.optimizer == Optimizer::kAdamW ||
-                                 training.optimizer == Optimizer::kAdam
-                             ? 2
-                             : training.optimizer == Optimizer::kAdafactor ? 0 : 1;
+  const double state = SixteenBit(training.precision.optimizer)      ? 2
+                       : training.precision.optimizer == DType::kFp8 ? 1
+                                                                     : 4;
+  const double moments =
+      training.optimizer == Optimizer::kAdamW || training.optimizer == Optimizer::kAdam ? 2
+      : training.optimizer == Optimizer::kAdafactor                                     ? 0
+                                                                                        : 1;
   const double master = training.precision.master ? 0 : 8;
   return lookup.Plain("optimizer.update") - 16 + moments * 2 * state - master;
 }
@@ -250,11 +253,11 @@ void ResolveStep(const Job& job, const Lookup& lookup, Machine::Constants& k) {
   k.broadcast = lookup.Plain("zero.broadcast");
   k.copy_bytes = lookup.profile().sharded_copies ? lookup.Plain("fsdp.copy") : 0.0;
   k.loss_bytes = lookup.Plain(training.loss == LossKernel::kFused ? "loss.fused" : "loss.unfused");
-  k.update_bytes = UpdateBytes(training, lookup);
-  k.clip_bytes = lookup.Plain("optimizer.clip");
+  k.update_seconds = UpdateBytes(training, lookup) / k.memory;
+  k.clip_seconds = lookup.Plain("optimizer.clip") / k.memory;
   if (training.optimizer == Optimizer::kMuon) {
     // Newton-Schulz: five times 4·n·m² + 2·m³ FLOPs for an n×m matrix, 20·m per element and more.
-    k.update_seconds = 20.0 * job.model.hidden() / k.wide.flops_per_s;
+    k.update_seconds += 20.0 * job.model.hidden() / k.wide.flops_per_s;
   }
   k.speed = ReleaseFactor(training, job.calibration);
   if (training.options.placement == "numa-tuned") k.speed *= lookup.Plain("placement.numa-tuned");

@@ -27,17 +27,17 @@ struct Pass {
 
 // What a product of one number format reaches at best.
 struct ProductRate {
-  double flops_per_s = 0;   // peak times the reached share
-  double input_bytes = 2;   // of one element of either factor
-  double cast_bytes = 0;    // moved per input element that is cast to it; 0: needs no cast
+  double flops_per_s = 0;  // peak times the reached share
+  double input_bytes = 2;  // of one element of either factor
+  double cast_bytes = 0;   // moved per input element that is cast to it; 0: needs no cast
 };
 
 // A level of the interconnect as collectives see it.
 struct Link {
-  int size = 0;       // devices inside one domain
-  double rate = 0;    // bytes per second and device, one direction, reached
-  double start = 0;   // seconds to start a collective that reaches this far
-  double hop = 0;     // seconds per ring member added at this level
+  int size = 0;      // devices inside one domain
+  double rate = 0;   // bytes per second and device, one direction, reached
+  double start = 0;  // seconds to start a collective that reaches this far
+  double hop = 0;    // seconds per ring member added at this level
 };
 
 // Modules that `selective` reruns, one bit each.
@@ -50,7 +50,7 @@ enum RecomputeModule : unsigned {
   kLayerNorm = 1u << 5,
   kSharedExperts = 1u << 6,
   kActivationFunction = 1u << 7,
-  kPerOperator = 1u << 8,     // half the weight products and all element-wise work
+  kPerOperator = 1u << 8,  // half the weight products and all element-wise work
 };
 
 struct Machine::Constants {
@@ -61,22 +61,22 @@ struct Machine::Constants {
   ProductRate compute;  // layers' weight products
   double wave = 0;      // outputs of one tile on every compute unit
   double half_waves = 0, half_inner = 0, product_start = 0;
-  double grouped = 1;          // grouped product over a plain one of the same shape
-  double memory = 0;           // bytes per second, reached
-  double traffic = 1;          // element-wise bytes over the fused minimum
-  double element = 2;          // bytes of one activation element
-  double accumulate_bytes = 8; // moved per weight-gradient output
-  double separate_bytes = 0;   // the same in a kernel of its own
+  double grouped = 1;           // grouped product over a plain one of the same shape
+  double memory = 0;            // bytes per second, reached
+  double traffic = 1;           // element-wise bytes over the fused minimum
+  double element = 2;           // bytes of one activation element
+  double accumulate_bytes = 8;  // moved per weight-gradient output
+  double separate_bytes = 0;    // the same in a kernel of its own
   // Attention.
   bool flash = true;
-  double attention_rate = 0;   // FLOP/s on causal FLOPs, full occupancy
+  double attention_rate = 0;  // FLOP/s on causal FLOPs, full occupancy
   double half_items = 0, query_rows = 128, attention_backward = 1, unaligned = 1, kernel = 0;
   double units = 1;
   double softmax_passes = 2.5;
   // Links.
   std::vector<Link> links;  // from the inside out
   bool mesh = false;
-  double straggle = 0;      // share of the step
+  double straggle = 0;  // share of the step
   // Experts.
   double expert_cast = 1, expert_fixed = 0, permute = 1, expert_stall = 0;
   double expert_exposed = 1, biased_activation = 1, imbalance = 1;
@@ -91,12 +91,12 @@ struct Machine::Constants {
   double gradient_bytes = 4, sharded_gradient_bytes = 4, expert_gradient_bytes = 4;
   double weight_bytes = 2;
   double copy_bytes = 0, zero_ideal = 1, broadcast = 0;
-  double update_bytes = 34, clip_bytes = 6, update_seconds = 0;
+  double update_seconds = 0, clip_seconds = 0;  // per parameter of the shard, per local gradient
   // Loss and the whole.
   double loss_bytes = 12, fixed = 0, speed = 1;
   // Recompute.
-  unsigned selective = 0;      // RecomputeModule bits
-  bool module_regions = false;  // each module of the list is launched as a region of its own
+  unsigned selective = 0;           // RecomputeModule bits
+  bool module_regions = false;      // each module of the list is launched as a region of its own
   bool selective_dispatch = false;  // every operator passes through Python in forward and replay
   bool selective_floor = false;     // never faster than full recompute
   // Frozen parts.

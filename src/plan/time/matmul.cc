@@ -16,8 +16,8 @@ double ProductSeconds(const Machine::Constants& k, const ProductRate& rate, cons
   if (m <= 0 || n <= 0 || inner <= 0) return 0.0;
   const double rows = UpToTile(m), columns = UpToTile(n);
   const double waves = rows * columns * count / k.wave;
-  const double reached = rate.flops_per_s * scale * waves / (waves + k.half_waves) * inner /
-                         (inner + k.half_inner);
+  const double reached =
+      rate.flops_per_s * scale * waves / (waves + k.half_waves) * inner / (inner + k.half_inner);
   const double arithmetic = 2.0 * rows * columns * inner * count / reached;
   const double moved = count * ((m + n) * inner * rate.input_bytes + m * n * out_bytes);
   return std::max(arithmetic, moved / k.memory) + k.product_start;

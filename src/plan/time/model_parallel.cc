@@ -36,8 +36,8 @@ void AddRing(const LayerContext& x, LayerPieces& out) {
 // Queries, keys, values and outputs change from a share of tokens to a share of heads and back.
 void AddAllToAll(const LayerContext& x, LayerPieces& out) {
   const double kv = std::max(x.kv_heads, static_cast<double>(x.shape.cp));
-  const double width = x.heads * (x.query_width + x.value_width) +
-                       kv * (x.query_width + x.value_width);
+  const double width =
+      x.heads * (x.query_width + x.value_width) + kv * (x.query_width + x.value_width);
   // Four tensors in four exchanges; their mean width is a quarter of the whole.
   const double bytes = x.tokens * width * x.k.element / 4;
   const double each = 4 * AllToAllSeconds(x.k, bytes, ContextGroup(x.shape), 1);

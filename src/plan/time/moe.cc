@@ -23,8 +23,8 @@ double AddRouted(const LayerContext& x, double rows, double local, LayerPieces& 
   const double each = rows / local, h = x.kind.hidden;
   out.mlp += WeightProduct(x.k, x.k.compute, {each, in * width, h, local, x.k.grouped},
                            x.weight_gradient());
-  out.mlp += WeightProduct(x.k, x.k.compute, {each, h, width, local, x.k.grouped},
-                           x.weight_gradient());
+  out.mlp +=
+      WeightProduct(x.k, x.k.compute, {each, h, width, local, x.k.grouped}, x.weight_gradient());
   const bool biased = x.k.biased || experts.expert_bias;
   return rows * width * x.k.element * (in + 1) * (biased ? x.k.biased_activation : 1.0);
 }
@@ -46,8 +46,7 @@ void AddExchange(const LayerContext& x, double rows, LayerPieces& out) {
   const double copies = x.k.one_copy_per_node ? experts.per_token : 1.0;
   const double sent = x.tokens / s.tp * experts.per_token * h * x.k.element * x.k.imbalance;
   const double all = 2 * AllToAllSeconds(x.k, sent, ExpertGroup(s), copies);
-  const double gathers =
-      2 * GatherSeconds(x.k, rows * h * x.k.element, ExpertTensorGroup(s));
+  const double gathers = 2 * GatherSeconds(x.k, rows * h * x.k.element, ExpertTensorGroup(s));
   const double exposed = x.k.expert_exposed * all + gathers;
   const double hidden = (1 - x.k.expert_exposed) * all;
   out.expert = {exposed, exposed};
@@ -70,8 +69,8 @@ void AddExperts(const LayerContext& x, LayerPieces& out) {
   const double activation = ElementwiseSeconds(x.k, bytes);
   out.activation = {activation, 1.67 * activation};
   // Rows are written once and read back (8 bytes), scores of all experts pass eight times.
-  const double moved = rows * x.kind.hidden * 4 * x.k.element +
-                       x.tokens / x.tp * experts.count * 8 * x.k.element;
+  const double moved =
+      rows * x.kind.hidden * 4 * x.k.element + x.tokens / x.tp * experts.count * 8 * x.k.element;
   const double permute = ElementwiseSeconds(x.k, moved * x.k.permute);
   out.permute = {permute, 2 * permute};
   const double fixed = local * x.k.expert_fixed;

@@ -1,9 +1,9 @@
-// The optimizer step on the local shard, and clipping over all local gradients. Source: time-model.md
-// section 2, "Optimizer".
+// The optimizer step on the local shard, and clipping over all local gradients. Source:
+// time-model.md section 2, "Optimizer".
 #include <algorithm>
 
-#include "plan/time/time.h"
 #include "plan/time/machine.h"
+#include "plan/time/time.h"
 
 namespace restow::plan {
 
@@ -19,8 +19,7 @@ Seconds PriceOptimizer(const Machine& machine, const Layout& layout, const Stage
   const double updated = dense / shard + traffic.expert / expert_shard;
   const double clipped =
       layout.zero == 3 ? (dense + traffic.expert) / shard : dense + traffic.expert;
-  return Seconds(updated * (k.update_bytes / k.memory + k.update_seconds) +
-                 clipped * k.clip_bytes / k.memory);
+  return Seconds(updated * k.update_seconds + clipped * k.clip_seconds);
 }
 
 }  // namespace restow::plan

@@ -10,8 +10,7 @@ ExposedHidden PriceP2p(const Machine& machine, const Layout& layout) {
   const Job& job = machine.job();
   const MicroShape shape = ShapeOf(layout);
   const RingPath path = NeighbourPath(k, PipelineGroup(shape));
-  const double tokens =
-      static_cast<double>(job.training.sequence) * layout.micro_batch / layout.cp;
+  const double tokens = static_cast<double>(job.training.sequence) * layout.micro_batch / layout.cp;
   // Without sp every tp rank holds, and sends, the whole tensor unless the software scatters it.
   const double parts = layout.sp || k.software->scattered_p2p ? layout.tp : 1;
   const double hop = tokens * job.model.hidden() * k.element / parts / path.rate + path.fixed;

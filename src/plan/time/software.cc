@@ -100,8 +100,8 @@ const SoftwareProfile& ProfileNamed(const std::string& name) {
 
 const SoftwareProfile& ProfileOf(const Training& training, const Calibration& calibration) {
   const std::string entry = EntryOf(training, calibration);
-  const SoftwareProfile& profile = ProfileNamed(
-      entry.empty() ? std::string(ProfileName(training)) : calibration.software.at(entry));
+  const SoftwareProfile& profile = ProfileNamed(entry.empty() ? std::string(ProfileName(training))
+                                                              : calibration.software.at(entry));
   const bool eager = !training.options.compile.value_or(true);
   return eager && profile.eager != nullptr ? ProfileNamed(profile.eager) : profile;
 }

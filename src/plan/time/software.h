@@ -19,10 +19,10 @@ enum class ReduceStyle {
 
 struct SoftwareProfile {
   const char* name;
-  double gradient_bytes;         // per parameter in the reduction, below ZeRO-3
-  double sharded_gradient_bytes; // the same under ZeRO-3
+  double gradient_bytes;          // per parameter in the reduction, below ZeRO-3
+  double sharded_gradient_bytes;  // the same under ZeRO-3
   ReduceStyle reduce = ReduceStyle::kRing;
-  bool nvidia_experts = false;   // one copy of a token per node, fused dispatch (DeepEP, HybridEP)
+  bool nvidia_experts = false;  // one copy of a token per node, fused dispatch (DeepEP, HybridEP)
   bool fused_permute = false;
   bool measured_expert_host = false;  // the host floor of MoE layers was measured on it
   bool scattered_p2p = false;    // each tp rank sends its part of the activation, also without sp

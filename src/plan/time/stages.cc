@@ -59,8 +59,8 @@ StageSeconds AssembleStages(const Machine& machine, const KindTable& kinds, cons
     out.stage.push_back(stage);
     out.sum += stage;
   }
-  out.pace = static_cast<int>(std::max_element(out.stage.begin(), out.stage.end()) -
-                              out.stage.begin());
+  out.pace =
+      static_cast<int>(std::max_element(out.stage.begin(), out.stage.end()) - out.stage.begin());
   if (means.layers > 0) {
     out.layer_forward = means.forward / means.layers;
     out.layer_backward = means.backward / means.layers;

@@ -26,8 +26,8 @@ void AddPipeline(const Machine::Constants& k, const Layout& layout, const StageS
 }
 
 void AddUp(const Machine::Constants& k, Parts& parts) {
-  const double sum = parts.steady + parts.bubble + parts.p2p + parts.data + parts.optimizer +
-                     parts.fixed;
+  const double sum =
+      parts.steady + parts.bubble + parts.p2p + parts.data + parts.optimizer + parts.fixed;
   parts.straggle = sum * k.straggle;
   parts.total = sum + parts.straggle;
 }
@@ -83,8 +83,8 @@ StepSeconds AssembleStep(const Machine& machine, const Layout& layout, const Kin
                          const StageTraffic& traffic) {
   const ExposedHidden p2p = PriceP2p(machine, layout);
   const ExposedHidden data = PriceDataParallel(machine, layout, traffic, stages);
-  const Parts parts = PartsOf(machine, layout, stages, p2p, data,
-                              PriceOptimizer(machine, layout, traffic));
+  const Parts parts =
+      PartsOf(machine, layout, stages, p2p, data, PriceOptimizer(machine, layout, traffic));
   StepSeconds out;
   out.total = Seconds(parts.total);
   AddPaceStage(machine, layout, split, layer_seconds, edges, stages, out);

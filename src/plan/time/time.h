@@ -35,10 +35,10 @@ class Machine {
 
 // One layer, one micro-batch, one recompute mode, on one device.
 struct LayerSeconds {
-  TimeTerms forward{};   // exposed seconds by term
-  TimeTerms backward{};  // without recompute
-  TimeTerms hidden{};    // forward and backward work that runs under other work
-  Seconds recompute;     // forward work run again in backward
+  TimeTerms forward{};                    // exposed seconds by term
+  TimeTerms backward{};                   // without recompute
+  TimeTerms hidden{};                     // forward and backward work that runs under other work
+  Seconds recompute;                      // forward work run again in backward
   Seconds forward_total, backward_total;  // sums of the terms; backward_total includes recompute
 };
 
@@ -61,20 +61,20 @@ EdgeSeconds PriceEdges(const Machine& machine, const MicroShape& shape);
 // multi-token prediction spread over the stages. `layer_seconds[kind][mode]`.
 using LayerSecondsTable = std::vector<std::array<LayerSeconds, kRecomputeModes>>;
 struct StageSeconds {
-  std::vector<Seconds> stage;       // all work, one micro-batch
+  std::vector<Seconds> stage;             // all work, one micro-batch
   Seconds layer_forward, layer_backward;  // mean of the language model's layers (windows that hide
                                           // gradient traffic); backward with recompute
-  Seconds sum;                      // of all stages
-  int pace = 0;                     // the slowest stage
+  Seconds sum;                            // of all stages
+  int pace = 0;                           // the slowest stage
 };
 StageSeconds AssembleStages(const Machine& machine, const KindTable& kinds, const StageSplit& split,
                             const LayerSecondsTable& layer_seconds, const EdgeSeconds& edges);
 
 // What a stage's parameters cost in traffic and updates.
 struct StageTraffic {
-  double dense = 0;   // trainable parameters on the busiest rank, tables apart
+  double dense = 0;  // trainable parameters on the busiest rank, tables apart
   double expert = 0;
-  double table = 0;   // embedding or output table
+  double table = 0;          // embedding or output table
   double frozen_dense = 0;   // not in dense: no gradient, but ZeRO-3 gathers them all the same
   double frozen_expert = 0;  // not in expert
   double layers_per_stage = 0;
