@@ -100,7 +100,8 @@ std::int64_t AdapterBytes(const MemorySoftware& s, const LayerDims& d) {
   const Training& training = s.job().training;
   if (!training.lora) return 0;
   std::int64_t rows = 0;
-  for (const char* target : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+  for (const char* target : {"q_proj", "k_proj", "v_proj", "o_proj", "q_a_proj", "q_b_proj",
+                             "kv_a_proj_with_mqa", "kv_b_proj"}) {
     if (HasAdapter(training, target)) rows += d.tokens;
   }
   for (const char* target : {"gate_proj", "up_proj", "down_proj"}) {

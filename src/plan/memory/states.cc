@@ -28,7 +28,8 @@ double Share(double dense, double expert, const Shards& shards, bool sharded) {
   return sharded ? dense / shards.dense + expert / shards.expert : dense + expert;
 }
 
-// Gathered weights: two layers, tables. Reduction: one layer's gradients as sent and as computed.
+// Gathered weights: two layers and the tables once. Reduction: one layer's gradients as sent and as
+// computed.
 void AddGathered(const MemorySoftware& s, const StageParameters& p, const Shards& shards,
                  StateBytes* bytes) {
   const double compute = static_cast<double>(s.element);
@@ -38,7 +39,7 @@ void AddGathered(const MemorySoftware& s, const StageParameters& p, const Shards
     tables = static_cast<double>(p.embedding + p.head);
   }
   if (shards.expert > 1) layer += static_cast<double>(p.largest_expert_layer);
-  bytes->gathered = WholeBytes(compute * (2 * layer + 2 * tables));
+  bytes->gathered = WholeBytes(compute * (2 * layer + tables));
   bytes->reduce = WholeBytes((s.gradient_bytes + compute) * layer);
 }
 
