@@ -29,12 +29,12 @@ struct MeasuredRun {
   int cp = 1, ep = 1, etp = 1, pp = 1, vpp = 1, micro_batches = 1;
   bool full = false, selective = false;
   int block = 0;  // layers of each chunk recomputed in full
-  std::vector<std::string> modules;
+  std::vector<std::string> modules = {};
   bool bias = false, layernorm = false, dropout = false, learned_positions = false;
   bool fused_attention = true, softmax_fp32 = false, fused_loss = false, wgrad_fusion = true;
   const char* te = "2.11";
   int mtp = 0;
-  std::vector<int> chunk_layers;
+  std::vector<int> chunk_layers = {};
   bool qk_norm = false, moe_pad = false, moe_grouped = true;
   bool reuse_fp32 = false, swapped = false, offloaded = false, batch_first = false;
   int group = 0;

@@ -164,7 +164,7 @@ class StageCounter {
 
  private:
   void AddShapes(const KindTable::Entry& kind) {
-    for (const WeightShape& w : LayerWeightShapes(s_, kind, tp_, etp_)) {
+    for (const WeightShape& w : LayerWeightShapes(kind, tp_, etp_)) {
       p_.shapes.push_back(w);
       if (!w.grouped) continue;
       const std::int64_t local = kind.kind->feed_forward.experts->count / ep_;
@@ -242,9 +242,7 @@ class StageCounter {
 
 }  // namespace
 
-std::vector<WeightShape> LayerWeightShapes(const MemorySoftware& software,
-                                           const KindTable::Entry& kind, int tp, int etp) {
-  (void)software;
+std::vector<WeightShape> LayerWeightShapes(const KindTable::Entry& kind, int tp, int etp) {
   const int split = TensorParallelOf(kind, tp);
   const FeedForward& ffn = kind.kind->feed_forward;
   std::vector<WeightShape> shapes;

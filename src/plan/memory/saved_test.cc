@@ -94,8 +94,8 @@ TEST(SavedTensors, OfADeepSeekV3Layer) {
   // 2·(2·512 + 64) = 2176; query and key 2·2·128·192 = 98304; value 2·128·128 = 32768; output
   // 32768; statistics 4·128 = 512; router 16·256 = 4096; eight copies: input 2·8·7168 = 114688,
   // gate and up 2·8·4096 = 65536, activation 2·8·2048 = 32768; shared 2·3·2048 = 12288.
-  constexpr std::int64_t kToken = 57344 + 6144 + 2176 + 98304 + 32768 + 32768 + 512 + 4096 + 114688 +
-                                  65536 + 32768 + 12288;
+  constexpr std::int64_t kToken =
+      57344 + 6144 + 2176 + 98304 + 32768 + 32768 + 512 + 4096 + 114688 + 65536 + 32768 + 12288;
   EXPECT_EQ(Saved(DeepSeekV3(), Tp(1, false)), 4096 * kToken);
 }
 
@@ -108,7 +108,8 @@ TEST(ForwardWork, OfExpertsIsFourDispatchCopiesWide) {
 TEST(BackwardWork, OfADenseLayerIsTheGradientOfItsGateAndUp) {
   // 2·4096 + 2·2·14336 bytes of one token; attention's (4·4096 + 8192 + 12288 + 4·4096) less the
   // 94208 that the other half has freed is smaller.
-  EXPECT_EQ(Price(Llama8b(), Tp(1, false)).backward_work.value(), std::int64_t{8192} * (8192 + 57344));
+  EXPECT_EQ(Price(Llama8b(), Tp(1, false)).backward_work.value(),
+            std::int64_t{8192} * (8192 + 57344));
 }
 
 TEST(BackwardWork, UnderFullHoldsTheWholeLayerOnce) {

@@ -147,9 +147,8 @@ ChunkBytes AssembleChunk(const MemorySoftware& software, const MicroShape& shape
   return bytes;
 }
 
-Bytes StagePeakBytes(const MemorySoftware& software, Bytes in_flight, const StateBytes& states,
+Bytes StagePeakBytes(const MemorySoftware& /*software*/, Bytes in_flight, const StateBytes& states,
                      const ExtraBytes& extras) {
-  (void)software;
   // Loading holds weights and first use of the optimizer holds states: the step holds both and
   // more.
   return std::max(RunBytes(states, in_flight), StepBytes(states)) + extras.total();

@@ -87,14 +87,14 @@ StateBytes PriceStates(const MemorySoftware& s, const StageParameters& p, const 
         WholeBytes(s.weight_bytes * Share(all_dense - dense, all_expert - expert, shards, true));
   }
   if (s.late_gradients && layout.micro_batches == 1) bytes.late_gradients = bytes.gradients;
+  // DDP keeps its buckets beside the gradients unless gradient_as_bucket_view is set.
+  if (s.bucket_copy && layout.zero <= 1 && group) bytes.gradients += bytes.gradients;
   if (shard_weights && group) {
     AddGathered(s, p, shards, &bytes);
   } else if (s.weight_casts) {
     const double tables = static_cast<double>(p.embedding);
     bytes.gathered = WholeBytes(static_cast<double>(s.element) * (all_dense + all_expert - tables));
   }
-  if (s.bucket_copy && layout.zero <= 1 && layout.dp * layout.cp > 1)
-    bytes.reduce = bytes.gradients;
   bytes.step = WholeBytes(StepTemporaries(s, p, shards, layout.zero >= 1, elements));
   return bytes;
 }
