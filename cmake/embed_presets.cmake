@@ -1,6 +1,6 @@
-# Preset files become strings inside restow_io, so that the command needs no data folder.
+# Preset files and JSON Schemas become strings inside restow_io, so that the command needs no data folder.
 file(GLOB_RECURSE preset_files CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR}
-  presets/*.yaml presets/*.json)
+  presets/*.yaml presets/*.json schemas/*.json)
 set(embedded ${CMAKE_CURRENT_BINARY_DIR}/embedded_presets.cc)
 set(preset_paths ${preset_files})
 list(TRANSFORM preset_paths PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)

@@ -20,6 +20,8 @@ struct Calibration {
   std::string id;  // name shown in every report
   int rows = 0;    // measured runs behind the whole
   std::map<std::string, Constant> constants;
+  std::map<std::string, std::string> nearest;   // device whose constants stand in; "other": any
+  std::map<std::string, std::string> software;  // start of a release's text, lower case -> profile
 
   // Throws kInternal when absent: a constant the code needs must ship.
   double at(const std::string& name) const;

@@ -27,6 +27,7 @@ struct Job {
   Calibration calibration;
   std::map<std::string, SourcePosition> where;  // field path ("training.sequence") -> position
   std::vector<FieldNote> unknown;               // fields no reader knew, besides the model's
+  std::vector<FieldNote> notes;                 // what a reader assumed, or read without pricing it
 
   // Position of a field, or of its nearest stated parent.
   SourcePosition At(const std::string& path) const;

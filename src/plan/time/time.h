@@ -50,6 +50,7 @@ LayerSeconds PriceLayerSeconds(const Machine& machine, const KindTable::Entry& k
 struct EdgeSeconds {
   Seconds embedding;  // forward and backward, one micro-batch
   Seconds head;       // output layer and loss, forward and backward, one micro-batch
+  Seconds mtp;        // joining projection of one multi-token-prediction layer, the same way
 };
 
 EdgeSeconds PriceEdges(const Machine& machine, const MicroShape& shape);
@@ -63,6 +64,7 @@ struct StageSeconds {
   std::vector<Seconds> stage;       // all work, one micro-batch
   Seconds layer_forward, layer_backward;  // mean of the language model's layers (windows that hide
                                           // gradient traffic); backward with recompute
+  Seconds sum;                      // of all stages
   int pace = 0;                     // the slowest stage
 };
 StageSeconds AssembleStages(const Machine& machine, const KindTable& kinds, const StageSplit& split,
@@ -73,6 +75,8 @@ struct StageTraffic {
   double dense = 0;   // trainable parameters on the busiest rank, tables apart
   double expert = 0;
   double table = 0;   // embedding or output table
+  double frozen_dense = 0;   // not in dense: no gradient, but ZeRO-3 gathers them all the same
+  double frozen_expert = 0;  // not in expert
   double layers_per_stage = 0;
 };
 

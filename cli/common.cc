@@ -1,0 +1,114 @@
+#include "cli/common.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/progress.h"
+
+namespace restow::cli {
+namespace {
+
+constexpr std::size_t kWarningsShown = 8;
+
+}  // namespace
+
+void AddCommonOptions(CLI::App& app, CommonOptions& options) {
+  // Flags with a value: `--json` alone never swallows the argument after it.
+  app.add_flag("--json{-}", options.json, "JSON on standard output, or --json=FILE");
+  app.add_flag("--csv{-}", options.csv, "CSV on standard output, or --csv=FILE");
+  app.add_option("--threads", options.threads, "threads that search (default: all)")
+      ->check(CLI::Range(1, 4096))
+      ->type_name("N");
+  app.add_flag("--strict", options.strict, "refuse fields that are not known");
+  app.add_flag("--quiet", options.quiet, "no progress and no warnings");
+  app.add_flag("--no-color", options.no_color, "no colour on a terminal");
+  app.set_version_flag("--version", std::string("restow ") + kVersion);
+}
+
+void AddJobOptions(CLI::App& app, JobOptions& options) {
+  app.add_option("JOB", options.path, "job file, HyperParallel trainer YAML, or - (standard input)")
+      ->required()
+      ->type_name("");
+  app.add_option("--margin", options.margin, "memory kept free on each device: 2GiB")
+      ->type_name("SIZE");
+  app.add_option("--calibration", options.calibration, "constants instead of the shipped ones")
+      ->type_name("FILE");
+}
+
+void AddDimensions(CLI::App& app, JobOptions& options) {
+  app.add_option("DIMENSIONS", options.dimensions,
+                 "one value, a comma list, or auto: tp=2,4 pp=auto recompute=full")
+      ->type_name("");
+}
+
+void AddLaterOption(CLI::App& app, const std::string& name) {
+  app.add_option_function<std::vector<std::string>>(
+         name,
+         [name](const std::vector<std::string>&) {
+           ThrowUnsupported(fmt::format("{} is not available in this version", name));
+         })
+      ->expected(0, 1)
+      ->group("");
+}
+
+JobReader::JobReader(JobOptions job, const CommonOptions& common)
+    : job_(std::move(job)), common_(common) {
+  if (job_.path == "-") stdin_document_ = ReadDocument("-");
+}
+
+Job JobReader::Read(const std::vector<std::string>& dimensions) const {
+  ReadOptions options;
+  options.strict = common_.strict;
+  options.dimensions = dimensions;
+  if (!job_.margin.empty()) options.margin = job_.margin;
+  if (!job_.calibration.empty()) options.calibration_path = job_.calibration;
+  if (stdin_document_) return ReadJob(*stdin_document_, ".", options);
+  return ReadJob(job_.path, options);
+}
+
+void WarnUnknown(const Job& job, const CommonOptions& common) {
+  if (common.quiet) return;
+  std::vector<FieldNote> notes = job.unknown;
+  notes.insert(notes.end(), job.model.unknown.begin(), job.model.unknown.end());
+  for (std::size_t i = 0; i < std::min(notes.size(), kWarningsShown); ++i) {
+    const std::string reason = notes[i].reason.empty() ? "" : " (" + notes[i].reason + ")";
+    Say(fmt::format("warning: field not known, not used: {}{}", notes[i].path, reason));
+  }
+  if (notes.size() > kWarningsShown) {
+    Say(fmt::format("warning: and {} more; --strict refuses them", notes.size() - kWarningsShown));
+  }
+}
+
+TimedPlan RunPlan(const Job& job, const CommonOptions& common, int top) {
+  const InterruptGuard interrupt;
+  Progress progress(!common.quiet);
+  SearchOptions options;
+  options.top = top;
+  options.threads = common.threads;
+  options.cancel = interrupt.flag();
+  if (progress.shown()) {
+    options.progress = [&](const SearchProgress& state) { progress.Show(state); };
+  }
+  const auto start = std::chrono::steady_clock::now();
+  TimedPlan plan{Plan(job, options), false};
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
+  progress.Clear();
+  plan.report.elapsed = Seconds(elapsed.count());
+  plan.interrupted = !plan.report.complete;
+  return plan;
+}
+
+OneCandidate Ranked(const PlanReport& report, int rank) {
+  if (rank < 1 || static_cast<std::size_t>(rank) > report.ranked.size()) {
+    ThrowBadInput(fmt::format("there is no rank {}: the plan ranks {} candidate{}", rank,
+                              report.ranked.size(), report.ranked.size() == 1 ? "" : "s"));
+  }
+  const Candidate& candidate = report.ranked[static_cast<std::size_t>(rank - 1)];
+  return {candidate.layout, candidate.recompute};
+}
+
+}  // namespace restow::cli

@@ -1,1 +1,0 @@
-#include "restow/io/presets.h"

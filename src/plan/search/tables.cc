@@ -1,0 +1,171 @@
+#include "plan/search/tables.h"
+
+#include <algorithm>
+
+#include "plan/price/candidate.h"
+
+namespace restow::plan {
+namespace {
+
+// Interleaved schedules repeat after a few groups; beyond that, more micro-batches of the same
+// remainder change nothing that is alive at once.
+constexpr int kGroupsThatMatter = 4;
+
+int MicroBatchesThatMatter(const PipelineShape& shape) {
+  if (shape.schedule == Schedule::kGpipe) return shape.micro_batches;
+  const int group = shape.group > 0 ? shape.group : shape.pp;
+  if (shape.vpp == 1) return std::min(shape.micro_batches, shape.pp);
+  const int enough = kGroupsThatMatter * std::max(group, shape.pp);
+  if (shape.micro_batches <= enough + group) return shape.micro_batches;
+  return enough - enough % group + shape.micro_batches % group + group;
+}
+
+bool AllEqual(const std::vector<ChunkBytes>& chunks) {
+  for (const ChunkBytes& chunk : chunks) {
+    if (!(chunk == chunks.front())) return false;
+  }
+  return true;
+}
+
+// Micro-batches alive over all chunks, at most, when a forward or a backward runs.
+struct MostAlive {
+  int forward = 0, backward = 0;
+};
+
+MostAlive CountAlive(const std::vector<Moment>& moments) {
+  MostAlive most;
+  for (const Moment& moment : moments) {
+    int alive = 0;
+    for (const int n : moment.alive) alive += n;
+    int& side = moment.forward ? most.forward : most.backward;
+    side = std::max(side, alive);
+  }
+  return most;
+}
+
+Bytes LargestInFlight(const std::vector<Moment>& moments, const std::vector<ChunkBytes>& chunks) {
+  if (!AllEqual(chunks)) return PeakInFlight(moments, chunks).bytes;
+  const ChunkBytes& chunk = chunks.front();
+  const MostAlive most = CountAlive(moments);
+  return std::max(chunk.saved * most.forward + chunk.forward_extra,
+                  chunk.saved * most.backward + chunk.backward_extra);
+}
+
+}  // namespace
+
+Tables::Tables(const Context& context, const std::vector<RecomputePlan>& plans)
+    : context_(context), plans_(plans) {
+  for (const RecomputePlan& plan : plans) {
+    used_[static_cast<std::size_t>(plan.mode)] = true;
+    for (const Recompute mode : plan.layers) used_[static_cast<std::size_t>(mode)] = true;
+  }
+}
+
+const ShapeCosts& Tables::Shape(const Layout& layout) {
+  const MicroShape shape = LayerShape(layout);
+  const auto [place, fresh] =
+      shapes_.try_emplace(ShapeKey{shape.micro_batch, shape.dp, shape.pp});
+  ShapeCosts& costs = place->second;
+  if (!fresh) return costs;
+  costs.shape = shape;
+  for (const KindTable::Entry& kind : context_.kinds.entries) {
+    auto& bytes = costs.bytes.emplace_back();
+    auto& seconds = costs.seconds.emplace_back();
+    for (std::size_t mode = 0; mode < kRecomputeModes; ++mode) {
+      if (!used_[mode]) continue;
+      bytes[mode] = PriceLayerBytes(context_.software, kind, shape, static_cast<Recompute>(mode));
+      seconds[mode] = PriceLayerSeconds(context_.machine, kind, shape, static_cast<Recompute>(mode));
+    }
+  }
+  for (const RecomputePlan& plan : plans_) {
+    costs.head.push_back(PriceHeadBytes(context_.software, context_.kinds, shape, EdgeMode(plan)));
+  }
+  costs.edges = PriceEdges(context_.machine, shape);
+  return costs;
+}
+
+const SplitClasses& Tables::Split(int pp, int vpp) {
+  const auto [place, fresh] = splits_.try_emplace(SplitKey{pp, vpp});
+  SplitClasses& split = place->second;
+  if (!fresh) return split;
+  for (const RecomputePlan& plan : plans_) {
+    split.of_plan.push_back(SplitStages(context_.job, context_.kinds, pp, vpp, plan));
+  }
+  // Uniform plans cut all stages alike; a per-layer plan is alone. So the first plan decides.
+  const StageSplit& stages = split.of_plan.front();
+  for (int stage = 0; stage < pp; ++stage) {
+    const auto& chunks = stages.chunks[static_cast<std::size_t>(stage)];
+    int found = -1;
+    for (int c = 0; c < split.classes() && found < 0; ++c) {
+      const auto first = static_cast<std::size_t>(split.first_stage[static_cast<std::size_t>(c)]);
+      if (stages.chunks[first] == chunks) found = c;
+    }
+    if (found < 0) {
+      found = split.classes();
+      split.first_stage.push_back(stage);
+      split.stages_in_class.push_back(0);
+    }
+    split.class_of_stage.push_back(found);
+    ++split.stages_in_class[static_cast<std::size_t>(found)];
+  }
+  return split;
+}
+
+const ClassParameters& Tables::Parameters(const Layout& layout) {
+  const auto [place, fresh] = parameters_.try_emplace(
+      ParameterKey{layout.tp, layout.ep, layout.etp, layout.pp, layout.vpp});
+  ClassParameters& parameters = place->second;
+  if (!fresh) return parameters;
+  const SplitClasses& split = Split(layout.pp, layout.vpp);
+  for (const int stage : split.first_stage) {
+    parameters.of_class.push_back(PriceStageParameters(
+        context_.software, context_.kinds, split.of_plan.front().chunks[static_cast<std::size_t>(stage)],
+        layout.tp, layout.ep, layout.etp, layout.pp));
+  }
+  parameters.traffic = TrafficOf(context_.job, parameters.of_class);
+  parameters.traffic.layers_per_stage =
+      static_cast<double>(context_.job.model.stack.layers()) / layout.pp;
+  return parameters;
+}
+
+const std::vector<std::vector<Moment>>& Tables::Moments(const Layout& layout) {
+  PipelineShape shape = PipelineOf(context_.job, layout);
+  shape.micro_batches = MicroBatchesThatMatter(shape);
+  const auto [place, fresh] = moments_.try_emplace(
+      MomentKey{shape.schedule, shape.pp, shape.vpp, shape.micro_batches});
+  std::vector<std::vector<Moment>>& moments = place->second;
+  if (!fresh) return moments;
+  for (int stage = 0; stage < shape.pp; ++stage) moments.push_back(PeakMoments(shape, stage));
+  return moments;
+}
+
+ClassActivations Tables::Activations(const Layout& layout, const ShapeCosts& shape,
+                                     const SplitClasses& split, int plan) {
+  const auto at = static_cast<std::size_t>(plan);
+  const std::vector<std::vector<Moment>>& moments = Moments(layout);
+  ClassActivations activations;
+  activations.of_class.assign(static_cast<std::size_t>(split.classes()), Bytes(0));
+  std::vector<std::vector<ChunkBytes>> chunks(static_cast<std::size_t>(split.classes()));
+  for (int stage = 0; stage < layout.pp; ++stage) {
+    const auto c = static_cast<std::size_t>(split.class_of_stage[static_cast<std::size_t>(stage)]);
+    if (chunks[c].empty()) {
+      const auto& of_stage = split.of_plan[at].chunks[static_cast<std::size_t>(stage)];
+      for (std::size_t k = 0; k < of_stage.size(); ++k) {
+        chunks[c].push_back(AssembleChunk(context_.software, shape.shape, of_stage[k], shape.bytes,
+                                          shape.head[at], stage, static_cast<int>(k)));
+      }
+    }
+    activations.of_class[c] =
+        std::max(activations.of_class[c],
+                 LargestInFlight(moments[static_cast<std::size_t>(stage)], chunks[c]));
+  }
+  return activations;
+}
+
+StageSeconds Tables::Stages(const Layout&, const ShapeCosts& shape, const SplitClasses& split,
+                            int plan) {
+  return AssembleStages(context_.machine, context_.kinds,
+                        split.of_plan[static_cast<std::size_t>(plan)], shape.seconds, shape.edges);
+}
+
+}  // namespace restow::plan

@@ -1,0 +1,85 @@
+// Costs that many candidates share, kept while a search walks one unit after another.
+//
+// The same pieces as the plain path (price/candidate.h) in the order in which the enumeration fixes
+// dimensions: layers by the shape of a micro-batch, stages by the split, then the states. Not thread
+// safe: one per thread.
+#pragma once
+
+#include <array>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <vector>
+
+#include "plan/memory/memory.h"
+#include "plan/pipeline/in_flight.h"
+#include "plan/pipeline/stages.h"
+#include "plan/price/context.h"
+#include "plan/time/time.h"
+
+namespace restow::plan {
+
+// One shape of a micro-batch: every kind of layer under every mode that the plans use.
+struct ShapeCosts {
+  MicroShape shape;
+  LayerBytesTable bytes;
+  LayerSecondsTable seconds;
+  std::vector<HeadBytes> head;  // per recompute plan
+  EdgeSeconds edges;
+};
+
+// One split into stages: which stages are alike, and the chunks of each class under each plan.
+struct SplitClasses {
+  std::vector<int> class_of_stage;
+  std::vector<int> first_stage;  // of each class
+  std::vector<int> stages_in_class;
+  std::vector<StageSplit> of_plan;
+
+  int classes() const { return static_cast<int>(first_stage.size()); }
+};
+
+// Parameters of each class of stages on one rank.
+struct ClassParameters {
+  std::vector<StageParameters> of_class;
+  StageTraffic traffic;
+};
+
+// What a stage holds at most, per class: the largest in-flight sum among its stages.
+struct ClassActivations {
+  std::vector<Bytes> of_class;
+};
+
+class Tables {
+ public:
+  Tables(const Context& context, const std::vector<RecomputePlan>& plans);
+
+  // References stay valid until the next call with another unit's shape.
+  const ShapeCosts& Shape(const Layout& layout);
+  const SplitClasses& Split(int pp, int vpp);
+  const ClassParameters& Parameters(const Layout& layout);
+  const std::vector<std::vector<Moment>>& Moments(const Layout& layout);
+
+  // Forgets shapes: called between units, whose shapes never meet again.
+  void StartUnit() { shapes_.clear(); }
+
+  ClassActivations Activations(const Layout& layout, const ShapeCosts& shape,
+                               const SplitClasses& split, int plan);
+  StageSeconds Stages(const Layout& layout, const ShapeCosts& shape, const SplitClasses& split,
+                      int plan);
+
+ private:
+  using ShapeKey = std::tuple<int, int, int>;  // micro_batch, and dp, pp where they matter
+  using SplitKey = std::pair<int, int>;
+  using ParameterKey = std::tuple<int, int, int, int, int>;  // tp, ep, etp, pp, vpp
+  using MomentKey = std::tuple<Schedule, int, int, int>;     // schedule, pp, vpp, micro-batches
+
+  const Context& context_;
+  const std::vector<RecomputePlan>& plans_;
+  std::array<bool, kRecomputeModes> used_{};
+  std::map<ShapeKey, ShapeCosts> shapes_;
+  std::map<SplitKey, SplitClasses> splits_;
+  std::map<ParameterKey, ClassParameters> parameters_;
+  std::map<MomentKey, std::vector<std::vector<Moment>>> moments_;
+};
+
+}  // namespace restow::plan
