@@ -80,7 +80,7 @@ LayerDims DimsOf(const MemorySoftware& software, const KindTable::Entry& kind,
   d.sp = shape.sp && d.tp > 1 && d.tokens % d.tp == 0;
   d.own = d.sp ? d.tokens / d.tp : d.tokens;
   d.all_to_all = cp > 1 && shape.cp_kind == CpKind::kAllToAll;
-  d.ring = cp > 1 && shape.cp_kind == CpKind::kRing;
+  d.context_parallel = cp > 1;
   d.hidden = kind.kind->hidden;
   FillAttention(kind.kind->attention, sequence / cp, sequence, shape.micro_batch, &d);
   d.exchanged = shape.ep > 1;

@@ -13,8 +13,8 @@ struct LayerDims {
   std::int64_t element = 2;  // bytes of an element of the compute dtype
   int tp = 1;
   bool sp = false;
-  bool all_to_all = false;  // context parallel, exchanging heads
-  bool ring = false;        // context parallel, passing keys and values on
+  bool context_parallel = false;
+  bool all_to_all = false;  // context parallel by exchanging heads
 
   std::int64_t batch = 1;   // sequences
   std::int64_t tokens = 0;  // inside tensor-parallel regions

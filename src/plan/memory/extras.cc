@@ -40,8 +40,8 @@ std::int64_t Placeholders(const MemorySoftware& s, const StageParameters& p) {
 }
 
 std::int64_t ScoreBuffer(const MemorySoftware& s, const MicroShape& shape) {
-  if (s.framework != Framework::kMegatron || s.te || s.fused_attention) return 0;
-  // Megatron-LM's own attention reuses one buffer of raw scores.
+  if (!s.megatron_like || s.te || s.fused_attention) return 0;
+  // Megatron-LM's own attention, which MindSpeed runs too, reuses one buffer of raw scores.
   const Job& job = s.job();
   const KindTable::Entry first{&job.model.stack.kinds.front(), -1};
   return s.element * DimsOf(s, first, shape).scores;

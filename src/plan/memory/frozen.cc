@@ -50,7 +50,7 @@ bool AnyCovers(std::string_view glob, std::string_view module) {
 void AppendLayers(const Model& model, int tower, int layers, std::vector<std::string>* modules) {
   for (int i = 0; i < layers; ++i) {
     const std::string layer = LayerModule(model, tower, i);
-    for (const char* part : {".self_attn", ".mlp", ".mlp.experts"})
+    for (const char* part : {".self_attn", ".mlp", ".mlp.experts", ".norms"})
       modules->push_back(layer + part);
   }
 }
@@ -63,6 +63,39 @@ std::vector<std::string> AllModules(const Model& model) {
     AppendLayers(model, static_cast<int>(t), model.towers[t].stack.layers(), &modules);
   }
   return modules;
+}
+
+void CheckGlobs(const Job& job) {
+  if (job.training.frozen.empty()) return;
+  const std::vector<std::string> modules = AllModules(job.model);
+  for (const std::string& glob : job.training.frozen) {
+    const std::string_view bare = WithoutPrefixes(glob);
+    const bool named = std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
+      return AnyCovers(bare, module);
+    });
+    if (named) continue;
+    ThrowBadInput(
+        fmt::format("'{}' freezes nothing: modules are embed_tokens, layers.N, layers.N.self_attn, "
+                    "layers.N.mlp, norm, lm_head, mtp, projector and towers by name",
+                    glob),
+        job.At("training.frozen"));
+  }
+}
+
+constexpr std::array<std::string_view, 11> kTargets = {
+    "q_proj",   "k_proj",    "v_proj",   "o_proj",   "gate_proj",
+    "up_proj",  "down_proj", "q_a_proj", "q_b_proj", "kv_a_proj_with_mqa",
+    "kv_b_proj"};
+
+void CheckTargets(const Job& job) {
+  if (!job.training.lora) return;
+  for (const std::string& target : job.training.lora->targets) {
+    if (std::find(kTargets.begin(), kTargets.end(), target) != kTargets.end()) continue;
+    const std::vector<std::string> known(kTargets.begin(), kTargets.end());
+    ThrowBadInput(
+        fmt::format("'{}' is no product LoRA can adapt; targets are {}", target, JoinWords(known)),
+        job.At("training.lora.targets"));
+  }
 }
 
 }  // namespace
@@ -93,20 +126,8 @@ bool IsTowerFrozen(const Job& job, int tower) {
 }
 
 void CheckFrozen(const Job& job) {
-  if (job.training.frozen.empty()) return;
-  const std::vector<std::string> modules = AllModules(job.model);
-  for (const std::string& glob : job.training.frozen) {
-    const std::string_view bare = WithoutPrefixes(glob);
-    const bool named = std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
-      return AnyCovers(bare, module);
-    });
-    if (named) continue;
-    ThrowBadInput(
-        fmt::format("'{}' freezes nothing: modules are embed_tokens, layers.N, layers.N.self_attn, "
-                    "layers.N.mlp, norm, lm_head, mtp, projector and towers by name",
-                    glob),
-        job.At("training.frozen"));
-  }
+  CheckGlobs(job);
+  CheckTargets(job);
 }
 
 bool HasAdapter(const Training& training, std::string_view target) {

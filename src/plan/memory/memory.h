@@ -83,8 +83,7 @@ struct RankParameters {
 // `layer` is the index within its stack (globs of `frozen` may name layers).
 RankParameters LayerParametersOnRank(const MemorySoftware& software, const KindTable::Entry& kind,
                                      int layer, int tp, int ep, int etp);
-std::vector<WeightShape> LayerWeightShapes(const MemorySoftware& software,
-                                           const KindTable::Entry& kind, int tp, int etp);
+std::vector<WeightShape> LayerWeightShapes(const KindTable::Entry& kind, int tp, int etp);
 
 // Everything a stage holds.
 struct StageParameters {
@@ -110,11 +109,11 @@ StageParameters PriceStageParameters(const MemorySoftware& software, const KindT
 // ---- states and extras ----------------------------------------------------------------------
 
 struct StateBytes {
-  Bytes weights, gradients, optimizer;
-  Bytes gathered, reduce;  // ZeRO-3 and FSDP, DDP's buckets; not there in the optimizer step
-  Bytes moments;           // of `optimizer`: not there before the first step, where that matters
-  Bytes late_gradients;    // of `gradients`: not there while activations peak, where that matters
-  Bytes step;              // temporaries of the optimizer step
+  Bytes weights, gradients, optimizer;  // DDP's buckets are gradients too
+  Bytes gathered, reduce;               // ZeRO-3 and FSDP; not there in the optimizer step
+  Bytes moments;         // of `optimizer`: not there before the first step, where that matters
+  Bytes late_gradients;  // of `gradients`: not there while activations peak, where that matters
+  Bytes step;            // temporaries of the optimizer step
   Bytes total() const { return weights + gradients + optimizer + gathered + reduce; }
 };
 

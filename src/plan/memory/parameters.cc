@@ -97,10 +97,21 @@ RankParameters Adapters(const Training& training, const LayerKind& kind, int tp,
   const auto add = [&](const char* target, std::int64_t in, std::int64_t out) {
     if (HasAdapter(training, target)) n.dense += rank * (in + out);
   };
-  const std::int64_t kv = std::max(1, a.kv_heads / tp);
-  add("q_proj", hidden, static_cast<std::int64_t>(a.heads) * a.QueryWidth() / tp);
-  add("k_proj", hidden, kv * a.QueryWidth());
-  add("v_proj", hidden, kv * a.ValueWidth());
+  const std::int64_t query = static_cast<std::int64_t>(a.heads) * a.QueryWidth() / tp;
+  if (a.latent) {
+    const LatentAttention& latent = *a.latent;
+    const bool direct = latent.q_rank == 0;
+    add(direct ? "q_proj" : "q_a_proj", hidden, direct ? query : latent.q_rank);
+    if (!direct) add("q_b_proj", latent.q_rank, query);
+    add("kv_a_proj_with_mqa", hidden, latent.kv_rank + latent.rope_dim);
+    add("kv_b_proj", latent.kv_rank,
+        static_cast<std::int64_t>(a.heads) * (latent.nope_dim + latent.value_dim) / tp);
+  } else {
+    const std::int64_t kv = std::max(1, a.kv_heads / tp);
+    add("q_proj", hidden, query);
+    add("k_proj", hidden, kv * a.QueryWidth());
+    add("v_proj", hidden, kv * a.ValueWidth());
+  }
   add("o_proj", static_cast<std::int64_t>(a.heads) * a.ValueWidth() / tp, hidden);
   const FeedForward& ffn = kind.feed_forward;
   const std::int64_t width = ffn.experts ? ffn.experts->shared_width / tp : ffn.width / tp;
@@ -153,7 +164,7 @@ class StageCounter {
 
  private:
   void AddShapes(const KindTable::Entry& kind) {
-    for (const WeightShape& w : LayerWeightShapes(s_, kind, tp_, etp_)) {
+    for (const WeightShape& w : LayerWeightShapes(kind, tp_, etp_)) {
       p_.shapes.push_back(w);
       if (!w.grouped) continue;
       const std::int64_t local = kind.kind->feed_forward.experts->count / ep_;
@@ -231,9 +242,7 @@ class StageCounter {
 
 }  // namespace
 
-std::vector<WeightShape> LayerWeightShapes(const MemorySoftware& software,
-                                           const KindTable::Entry& kind, int tp, int etp) {
-  (void)software;
+std::vector<WeightShape> LayerWeightShapes(const KindTable::Entry& kind, int tp, int etp) {
   const int split = TensorParallelOf(kind, tp);
   const FeedForward& ffn = kind.kind->feed_forward;
   std::vector<WeightShape> shapes;
@@ -264,7 +273,7 @@ RankParameters LayerParametersOnRank(const MemorySoftware& software, const KindT
   const std::string module = LayerModule(job.model, kind.tower, std::max(layer, 0));
   AddDense(training, (module + ".self_attn").c_str(), parts.attention, &n);
   AddDense(training, (module + ".mlp").c_str(), parts.feed_forward, &n);
-  AddDense(training, module.c_str(), parts.norms, &n);
+  AddDense(training, (module + ".norms").c_str(), parts.norms, &n);
   const bool frozen = IsFrozen(training, module + ".mlp.experts");
   (frozen ? n.frozen_expert : n.expert) += parts.experts;
   if (kind.tower < 0) n += Adapters(training, *kind.kind, split, ep, etp);

@@ -100,7 +100,8 @@ std::int64_t AdapterBytes(const MemorySoftware& s, const LayerDims& d) {
   const Training& training = s.job().training;
   if (!training.lora) return 0;
   std::int64_t rows = 0;
-  for (const char* target : {"q_proj", "k_proj", "v_proj", "o_proj"}) {
+  for (const char* target : {"q_proj", "k_proj", "v_proj", "o_proj", "q_a_proj", "q_b_proj",
+                             "kv_a_proj_with_mqa", "kv_b_proj"}) {
     if (HasAdapter(training, target)) rows += d.tokens;
   }
   for (const char* target : {"gate_proj", "up_proj", "down_proj"}) {
@@ -124,19 +125,28 @@ LayerTensors MegatronTensors(const MemorySoftware& s, const LayerDims& d) {
   return x;
 }
 
-LayerTensors KeptTensors(const MemorySoftware& s, const LayerDims& d, Recompute mode) {
+LayerTensors AllTensors(const MemorySoftware& s, const LayerDims& d) {
+  return s.megatron_like ? MegatronTensors(s, d) : TorchTensors(s, d);
+}
+
+LayerTensors KeptTensors(const MemorySoftware& s, const LayerDims& d, const LayerTensors& all,
+                         Recompute mode) {
+  if (mode == Recompute::kOff) return all;
+  if (mode == Recompute::kSelective && SelectsByOperator(s)) return TorchSelectiveTensors(s, d);
   LayerTensors x;
   if (mode == Recompute::kFull) {
     x[Tensor::kNorm1Input] = d.element * d.stream();
     return x;
   }
-  if (mode == Recompute::kSelective && SelectsByOperator(s)) return TorchSelectiveTensors(s, d);
-  x = s.megatron_like ? MegatronTensors(s, d) : TorchTensors(s, d);
-  if (mode == Recompute::kOff) return x;
+  x = all;
   const SelectiveDrops drops = DropsOf(s, d);
   x.Drop(drops.dropped);
   if (drops.pins_qkv) x[Tensor::kFusedQkv] = d.element * (d.query() + d.key());
   return x;
+}
+
+LayerTensors KeptTensors(const MemorySoftware& s, const LayerDims& d, Recompute mode) {
+  return KeptTensors(s, d, AllTensors(s, d), mode);
 }
 
 std::vector<NamedBytes> SavedTensors(const MemorySoftware& software, const KindTable::Entry& kind,
@@ -151,8 +161,8 @@ LayerBytes PriceLayerBytes(const MemorySoftware& software, const KindTable::Entr
   if (software.tower_frozen(kind.tower)) {
     return {Bytes(0), Bytes(ForwardOnlyWork(software, dims)), Bytes(0)};
   }
-  const LayerTensors off = KeptTensors(software, dims, Recompute::kOff);
-  const LayerTensors kept = KeptTensors(software, dims, mode);
+  const LayerTensors off = AllTensors(software, dims);
+  const LayerTensors kept = KeptTensors(software, dims, off, mode);
   return {Bytes(kept.Sum()), Bytes(ForwardWork(software, dims, off, kept, mode)),
           Bytes(BackwardWork(software, dims, off, kept, mode))};
 }

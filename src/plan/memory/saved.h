@@ -14,7 +14,12 @@ LayerTensors TorchTensors(const MemorySoftware& software, const LayerDims& dims)
 // What PyTorch's selective checkpoint policies save. Source: memory-model.md section 6.
 LayerTensors TorchSelectiveTensors(const MemorySoftware& software, const LayerDims& dims);
 
-// What a layer keeps under a mode.
+// Either, by framework.
+LayerTensors AllTensors(const MemorySoftware& software, const LayerDims& dims);
+
+// What a layer keeps under a mode; `all` is AllTensors.
+LayerTensors KeptTensors(const MemorySoftware& software, const LayerDims& dims,
+                         const LayerTensors& all, Recompute mode);
 LayerTensors KeptTensors(const MemorySoftware& software, const LayerDims& dims, Recompute mode);
 
 // What `selective` gives up of the full list under a list of module names.

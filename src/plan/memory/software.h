@@ -24,7 +24,8 @@ class MemorySoftware {
  public:
   // Throws kBadInput on a TransformerEngine version it cannot read, on a frozen glob or a LoRA
   // target that names nothing.
-  explicit MemorySoftware(const Job& job);
+  // Implicit, so that a single price can be asked for with a job; a search makes one and keeps it.
+  MemorySoftware(const Job& job);  // NOLINT(google-explicit-constructor)
   MemorySoftware(const MemorySoftware&) = delete;
   MemorySoftware& operator=(const MemorySoftware&) = delete;
 

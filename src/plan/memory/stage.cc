@@ -14,8 +14,8 @@ Bytes StreamBytes(const MemorySoftware& s, const MicroShape& shape) {
 
 // What runs beside saved tensors in one direction of a chunk.
 struct Extra {
-  Bytes resident;  // layers of an offloaded chunk that are on the device
-  Bytes layer;     // most that any layer adds
+  Bytes resident;  // layers of an offloaded chunk that are on the device whatever runs
+  Bytes layer;     // most that any layer adds, those fetched for its backward included
   Bytes head;
   Bytes transfer;  // activation received from, or gradient owed to, a neighbour stage
   Bytes total() const { return resident + std::max(layer, head) + transfer; }
@@ -46,22 +46,26 @@ Bytes LargestWork(const Chunk& chunk, const LayerBytesTable& table, bool forward
   return largest;
 }
 
-// An offloaded chunk has two layers on the device at a time.
-Bytes ResidentPair(const MemorySoftware& s, const MicroShape& shape, const Chunk& chunk,
-                   const LayerBytesTable& table, bool forward) {
-  if (!s.attention_offloaded || chunk.layers() == 0) return Bytes(0);
+// Of an offloaded chunk the layer that runs and one on its way are on the device.
+Bytes ResidentPair(const Chunk& chunk, const LayerBytesTable& table) {
   auto last = chunk.runs.rbegin();
   while (last->count == 0) ++last;
-  const Bytes pair = 2 * BytesOf(table, *last).saved;
-  return forward ? std::min(pair, SavedByLayers(s, shape, chunk, table)) : pair;
+  return 2 * BytesOf(table, *last).saved;
 }
 
 Extra ExtraOf(const MemorySoftware& s, const MicroShape& shape, const Chunk& chunk,
               const LayerBytesTable& table, const HeadBytes& head, int stage, int chunk_index,
               bool forward) {
   Extra extra;
-  extra.resident = ResidentPair(s, shape, chunk, table, forward);
   extra.layer = LargestWork(chunk, table, forward);
+  if (s.attention_offloaded && chunk.layers() > 0) {
+    const Bytes pair = ResidentPair(chunk, table);
+    if (forward) {
+      extra.resident = std::min(pair, SavedByLayers(s, shape, chunk, table));
+    } else {
+      extra.layer += pair;  // fetched when the head is done
+    }
+  }
   if (chunk.head) extra.head = forward ? head.forward : head.backward;
   const bool receives = !forward || stage > 0 || chunk_index > 0;
   if (shape.pp > 1 && receives) extra.transfer = StreamBytes(s, shape);
@@ -143,9 +147,8 @@ ChunkBytes AssembleChunk(const MemorySoftware& software, const MicroShape& shape
   return bytes;
 }
 
-Bytes StagePeakBytes(const MemorySoftware& software, Bytes in_flight, const StateBytes& states,
+Bytes StagePeakBytes(const MemorySoftware& /*software*/, Bytes in_flight, const StateBytes& states,
                      const ExtraBytes& extras) {
-  (void)software;
   // Loading holds weights and first use of the optimizer holds states: the step holds both and
   // more.
   return std::max(RunBytes(states, in_flight), StepBytes(states)) + extras.total();

@@ -28,7 +28,8 @@ double Share(double dense, double expert, const Shards& shards, bool sharded) {
   return sharded ? dense / shards.dense + expert / shards.expert : dense + expert;
 }
 
-// Gathered weights: two layers, tables. Reduction: one layer's gradients as sent and as computed.
+// Gathered weights: two layers and the tables once. Reduction: one layer's gradients as sent and as
+// computed.
 void AddGathered(const MemorySoftware& s, const StageParameters& p, const Shards& shards,
                  StateBytes* bytes) {
   const double compute = static_cast<double>(s.element);
@@ -38,7 +39,7 @@ void AddGathered(const MemorySoftware& s, const StageParameters& p, const Shards
     tables = static_cast<double>(p.embedding + p.head);
   }
   if (shards.expert > 1) layer += static_cast<double>(p.largest_expert_layer);
-  bytes->gathered = WholeBytes(compute * (2 * layer + 2 * tables));
+  bytes->gathered = WholeBytes(compute * (2 * layer + tables));
   bytes->reduce = WholeBytes((s.gradient_bytes + compute) * layer);
 }
 
@@ -86,14 +87,14 @@ StateBytes PriceStates(const MemorySoftware& s, const StageParameters& p, const 
         WholeBytes(s.weight_bytes * Share(all_dense - dense, all_expert - expert, shards, true));
   }
   if (s.late_gradients && layout.micro_batches == 1) bytes.late_gradients = bytes.gradients;
+  // DDP keeps its buckets beside the gradients unless gradient_as_bucket_view is set.
+  if (s.bucket_copy && layout.zero <= 1 && group) bytes.gradients += bytes.gradients;
   if (shard_weights && group) {
     AddGathered(s, p, shards, &bytes);
   } else if (s.weight_casts) {
     const double tables = static_cast<double>(p.embedding);
     bytes.gathered = WholeBytes(static_cast<double>(s.element) * (all_dense + all_expert - tables));
   }
-  if (s.bucket_copy && layout.zero <= 1 && layout.dp * layout.cp > 1)
-    bytes.reduce = bytes.gradients;
   bytes.step = WholeBytes(StepTemporaries(s, p, shards, layout.zero >= 1, elements));
   return bytes;
 }

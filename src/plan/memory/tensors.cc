@@ -63,14 +63,6 @@ std::int64_t LayerTensors::Sum() const {
   return sum;
 }
 
-std::int64_t LayerTensors::Sum(const TensorSet& set) const {
-  std::int64_t sum = 0;
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (set[i]) sum += bytes[i];
-  }
-  return sum;
-}
-
 void LayerTensors::Drop(const TensorSet& set) {
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (set[i]) bytes[i] = 0;

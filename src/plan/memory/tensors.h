@@ -77,7 +77,6 @@ struct LayerTensors {
   std::int64_t& operator[](Tensor t) { return bytes[Index(t)]; }
   std::int64_t operator[](Tensor t) const { return bytes[Index(t)]; }
   std::int64_t Sum() const;
-  std::int64_t Sum(const TensorSet& set) const;
   void Drop(const TensorSet& set);
 };
 
