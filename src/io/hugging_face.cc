@@ -38,9 +38,10 @@ std::vector<std::string> KnownFamilies() {
   const std::string type = TextOf(map, "model_type");
   const std::string name = type.empty() ? FirstArchitecture(map) : type;
   if (name.empty()) {
-    ThrowUnsupported("the file states neither model_type nor architectures, so its family is not "
-                     "known and it cannot be priced",
-                     map.where);
+    ThrowUnsupported(
+        "the file states neither model_type nor architectures, so its family is not "
+        "known and it cannot be priced",
+        map.where);
   }
   const std::vector<std::string> known = KnownFamilies();
   const Node* at = map.Find("model_type");
@@ -55,6 +56,13 @@ std::string ModelName(const Node& config, const std::string& fallback) {
   if (stated.empty() || stated.front() == '/' || stated.front() == '.') return fallback;
   const std::string last = stated.substr(stated.rfind('/') + 1);
   return last.empty() ? fallback : last;
+}
+
+// Whole files state their sizes; only the width of a head has a default that is not derived.
+void AssumeHeadWidth(Fields& f, const Family& family) {
+  for (const DefaultSize& known : family.defaults) {
+    if (known.name == "head_dim") f.Assume({&known, 1}, family.name);
+  }
 }
 
 }  // namespace
@@ -96,6 +104,7 @@ Model ReadHuggingFace(const Node& config, const std::string& name) {
   model.name = ModelName(config, name);
   model.family = family->name;
   Fields fields(config, model);
+  AssumeHeadWidth(fields, *family);
   family->read(fields, model);
   NoteUntaken(fields, model);
   RefuseAbsurd(model, config.where);

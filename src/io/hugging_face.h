@@ -118,8 +118,8 @@ void ReadQwen25Tower(Fields& f, const std::string& name, Model& model);
 void ReadQwen3Tower(Fields& f, const std::string& name, Model& model);
 void ReadGlmTower(Fields& f, const std::string& name, Model& model);
 int ReadAudioTower(Fields& f, const std::string& name, Model& model);
-// A tower built into a model's code: CLIP ViT-L/14 at 336 pixels (openai/clip-vit-large-patch14-336)
-// with its last `dropped_layers` left out.
+// A tower built into a model's code: CLIP ViT-L/14 at 336 pixels
+// (openai/clip-vit-large-patch14-336) with its last `dropped_layers` left out.
 int AddClipLarge(const std::string& name, Model& model, int dropped_layers, bool final_norm);
 
 // The defaults of nested vision configurations, by their model_type; empty for others.

@@ -58,8 +58,8 @@ void ReadLocalLayers(Fields& f, Blueprint& plan) {
     }
   }
   if (static_cast<int>(local.size()) != plan.layers()) {
-    ThrowBadInput(fmt::format("{} describes {} layers; the model has {}", types->path,
-                              local.size(), plan.layers()),
+    ThrowBadInput(fmt::format("{} describes {} layers; the model has {}", types->path, local.size(),
+                              plan.layers()),
                   types->where);
   }
   for (std::size_t i = 0; i < local.size(); ++i) plan.windows[i] = local[i] ? window : 0;
@@ -132,8 +132,7 @@ int MptKeyHeads(Fields& attention, int heads) {
   return type == "multiquery_attention" ? 1 : stated;
 }
 
-void ReadMptAttention(Fields& attention, Blueprint& plan, Model& model, bool learned,
-                      bool bias) {
+void ReadMptAttention(Fields& attention, Blueprint& plan, Model& model, bool learned, bool bias) {
   SetKeyHeads(attention, plan, MptKeyHeads(attention, plan.layer.attention.heads));
   const bool alibi = attention.FlagOr({"alibi"}, false);
   const bool rotary = attention.FlagOr({"rope"}, false);

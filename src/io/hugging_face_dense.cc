@@ -263,41 +263,45 @@ void MiniCpm3(Fields& f, Model& model) {
 }
 
 // Sizes of the configuration classes, transformers 4.57.
-constexpr DefaultSize kLlama[] = {{"vocab_size", 32000},       {"hidden_size", 4096},
-                                  {"intermediate_size", 11008}, {"num_hidden_layers", 32},
+constexpr DefaultSize kLlama[] = {{"vocab_size", 32000},
+                                  {"hidden_size", 4096},
+                                  {"intermediate_size", 11008},
+                                  {"num_hidden_layers", 32},
                                   {"num_attention_heads", 32}};
-constexpr DefaultSize kMistral[] = {
-    {"vocab_size", 32000},       {"hidden_size", 4096},         {"intermediate_size", 14336},
-    {"num_hidden_layers", 32},   {"num_attention_heads", 32},   {"num_key_value_heads", 8},
-    {"sliding_window", 4096}};
-constexpr DefaultSize kQwen2[] = {
-    {"vocab_size", 151936},    {"hidden_size", 4096},       {"intermediate_size", 22016},
-    {"num_hidden_layers", 32}, {"num_attention_heads", 32}, {"num_key_value_heads", 32}};
-constexpr DefaultSize kQwen2Vl[] = {
-    {"vocab_size", 152064},    {"hidden_size", 8192},       {"intermediate_size", 29568},
-    {"num_hidden_layers", 80}, {"num_attention_heads", 64}, {"num_key_value_heads", 8}};
-constexpr DefaultSize kQwen3[] = {{"vocab_size", 151936},       {"hidden_size", 4096},
+constexpr DefaultSize kMistral[] = {{"vocab_size", 32000},        {"hidden_size", 4096},
+                                    {"intermediate_size", 14336}, {"num_hidden_layers", 32},
+                                    {"num_attention_heads", 32},  {"num_key_value_heads", 8},
+                                    {"sliding_window", 4096}};
+constexpr DefaultSize kQwen2[] = {{"vocab_size", 151936},       {"hidden_size", 4096},
                                   {"intermediate_size", 22016}, {"num_hidden_layers", 32},
-                                  {"num_attention_heads", 32},  {"num_key_value_heads", 32},
-                                  {"head_dim", 128}};
-constexpr DefaultSize kGemma[] = {{"vocab_size", 256000},       {"hidden_size", 3072},
-                                  {"intermediate_size", 24576}, {"num_hidden_layers", 28},
-                                  {"num_attention_heads", 16},  {"num_key_value_heads", 16},
-                                  {"head_dim", 256}};
-constexpr DefaultSize kGemma2[] = {
-    {"vocab_size", 256000},    {"hidden_size", 2304},      {"intermediate_size", 9216},
-    {"num_hidden_layers", 26}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
-    {"head_dim", 256},         {"sliding_window", 4096}};
-constexpr DefaultSize kGemma3[] = {
-    {"vocab_size", 262208},    {"hidden_size", 2304},      {"intermediate_size", 9216},
-    {"num_hidden_layers", 26}, {"num_attention_heads", 8}, {"num_key_value_heads", 4},
-    {"head_dim", 256},         {"sliding_window", 4096}};
-constexpr DefaultSize kPhi3[] = {{"vocab_size", 32064},       {"hidden_size", 3072},
-                                 {"intermediate_size", 8192}, {"num_hidden_layers", 32},
+                                  {"num_attention_heads", 32},  {"num_key_value_heads", 32}};
+constexpr DefaultSize kQwen2Vl[] = {{"vocab_size", 152064},       {"hidden_size", 8192},
+                                    {"intermediate_size", 29568}, {"num_hidden_layers", 80},
+                                    {"num_attention_heads", 64},  {"num_key_value_heads", 8}};
+constexpr DefaultSize kQwen3[] = {
+    {"vocab_size", 151936},    {"hidden_size", 4096},       {"intermediate_size", 22016},
+    {"num_hidden_layers", 32}, {"num_attention_heads", 32}, {"num_key_value_heads", 32},
+    {"head_dim", 128}};
+constexpr DefaultSize kGemma[] = {
+    {"vocab_size", 256000},    {"hidden_size", 3072},       {"intermediate_size", 24576},
+    {"num_hidden_layers", 28}, {"num_attention_heads", 16}, {"num_key_value_heads", 16},
+    {"head_dim", 256}};
+constexpr DefaultSize kGemma2[] = {{"vocab_size", 256000},      {"hidden_size", 2304},
+                                   {"intermediate_size", 9216}, {"num_hidden_layers", 26},
+                                   {"num_attention_heads", 8},  {"num_key_value_heads", 4},
+                                   {"head_dim", 256},           {"sliding_window", 4096}};
+constexpr DefaultSize kGemma3[] = {{"vocab_size", 262208},      {"hidden_size", 2304},
+                                   {"intermediate_size", 9216}, {"num_hidden_layers", 26},
+                                   {"num_attention_heads", 8},  {"num_key_value_heads", 4},
+                                   {"head_dim", 256},           {"sliding_window", 4096}};
+constexpr DefaultSize kPhi3[] = {{"vocab_size", 32064},
+                                 {"hidden_size", 3072},
+                                 {"intermediate_size", 8192},
+                                 {"num_hidden_layers", 32},
                                  {"num_attention_heads", 32}};
-constexpr DefaultSize kGlm4Vision[] = {
-    {"vocab_size", 151552},    {"hidden_size", 4096},       {"intermediate_size", 13696},
-    {"num_hidden_layers", 40}, {"num_attention_heads", 32}, {"num_key_value_heads", 2}};
+constexpr DefaultSize kGlm4Vision[] = {{"vocab_size", 151552},       {"hidden_size", 4096},
+                                       {"intermediate_size", 13696}, {"num_hidden_layers", 40},
+                                       {"num_attention_heads", 32},  {"num_key_value_heads", 2}};
 
 constexpr Family kFamilies[] = {
     {"llama", "LlamaForCausalLM", Llama, kLlama},

@@ -76,9 +76,10 @@ void Qwen3Moe(Fields& f, Model& model) {
   SetAttentionBias(plan, f.FlagOr({"attention_bias", "qkv_bias"}, false));
   plan.layer.attention.qk_norm = f.FlagOr({"use_qk_norm"}, true);
   if (f.CountOr({"shared_expert_intermediate_size"}, 0) > 0) {
-    ThrowUnsupported("family 'qwen3_moe' has no shared expert; shared_expert_intermediate_size is "
-                     "expected to be 0",
-                     f.Peek({"shared_expert_intermediate_size"})->where);
+    ThrowUnsupported(
+        "family 'qwen3_moe' has no shared expert; shared_expert_intermediate_size is "
+        "expected to be 0",
+        f.Peek({"shared_expert_intermediate_size"})->where);
   }
   LayOut(plan, model);
 }
@@ -194,8 +195,7 @@ void ReadStepAttention(Fields& f, Blueprint& plan, Model& model) {
   plan.windowed->heads = sliding.Size({"num_attention_heads"}, kMostHeads);
   plan.windowed->kv_heads =
       sliding.Size({"num_attention_groups", "num_key_value_heads"}, kMostHeads);
-  plan.windowed->head_dim =
-      sliding.SizeOr({"head_dim"}, plan.layer.attention.head_dim, kMostHeads);
+  plan.windowed->head_dim = sliding.SizeOr({"head_dim"}, plan.layer.attention.head_dim, kMostHeads);
   plan.windowed_extra = gates(plan.windowed->heads) - gates(plan.layer.attention.heads);
   NoteUntaken(sliding, model);
 }
@@ -342,14 +342,20 @@ void Dbrx(Fields& f, Model& model) {
 
 // Sizes of the configuration classes, transformers 4.57.
 constexpr DefaultSize kQwen3Moe[] = {
-    {"vocab_size", 151936},    {"hidden_size", 2048},          {"intermediate_size", 5632},
-    {"num_hidden_layers", 24}, {"num_attention_heads", 16},    {"num_key_value_heads", 16},
+    {"vocab_size", 151936},    {"hidden_size", 2048},           {"intermediate_size", 5632},
+    {"num_hidden_layers", 24}, {"num_attention_heads", 16},     {"num_key_value_heads", 16},
     {"num_experts", 60},       {"moe_intermediate_size", 1408}, {"num_experts_per_tok", 4}};
-constexpr DefaultSize kLlama4[] = {
-    {"vocab_size", 202048},       {"hidden_size", 5120},         {"intermediate_size", 8192},
-    {"num_hidden_layers", 48},    {"num_attention_heads", 40},   {"num_key_value_heads", 8},
-    {"head_dim", 128},            {"num_local_experts", 16},     {"num_experts_per_tok", 1},
-    {"intermediate_size_mlp", 16384}, {"attention_chunk_size", 8192}};
+constexpr DefaultSize kLlama4[] = {{"vocab_size", 202048},
+                                   {"hidden_size", 5120},
+                                   {"intermediate_size", 8192},
+                                   {"num_hidden_layers", 48},
+                                   {"num_attention_heads", 40},
+                                   {"num_key_value_heads", 8},
+                                   {"head_dim", 128},
+                                   {"num_local_experts", 16},
+                                   {"num_experts_per_tok", 1},
+                                   {"intermediate_size_mlp", 16384},
+                                   {"attention_chunk_size", 8192}};
 
 constexpr Family kFamilies[] = {
     {"mixtral", "MixtralForCausalLM", Mixtral},

@@ -28,20 +28,13 @@ void RequireMultiple(const Fields& f, FieldNames names, int value, int divisor,
 std::vector<bool> ReadLayerTypes(const Node& types, int layers) {
   const std::vector<Node>& items = types.AsList();
   if (static_cast<int>(items.size()) != layers) {
-    ThrowBadInput(fmt::format("{} names {} layers; the model has {}", types.path, items.size(),
-                              layers),
-                  types.where);
+    ThrowBadInput(
+        fmt::format("{} names {} layers; the model has {}", types.path, items.size(), layers),
+        types.where);
   }
   std::vector<bool> windowed;
   for (const Node& item : items) {
-    const std::string& type = item.AsString();
-    if (type != "full_attention" && type != "sliding_attention" && type != "chunked_attention") {
-      ThrowUnsupported(fmt::format("{} is {}; full_attention, sliding_attention and "
-                                   "chunked_attention can be priced",
-                                   item.path, item.Written()),
-                       item.where);
-    }
-    windowed.push_back(type != "full_attention");
+    windowed.push_back(item.AsString() != "full_attention");  // others: RefuseUnpriced
   }
   return windowed;
 }
@@ -87,7 +80,8 @@ Blueprint ReadFrame(Fields& f) {
   plan.windows.assign(static_cast<std::size_t>(layers), 0);
   plan.sparse.assign(static_cast<std::size_t>(layers), false);
   plan.layer.hidden = f.Size({"hidden_size", "n_embd", "n_embed", "d_model"});
-  plan.layer.attention.heads = f.Size({"num_attention_heads", "n_head", "n_heads", "num_heads"}, kMostHeads);
+  plan.layer.attention.heads =
+      f.Size({"num_attention_heads", "n_head", "n_heads", "num_heads"}, kMostHeads);
   // A padded size, where both are stated, is the table's.
   const std::optional<int> padded = f.SizeIfStated({"padded_vocab_size"});
   f.model().vocab = padded ? *padded : f.Size({"vocab_size"});
@@ -98,9 +92,9 @@ Blueprint ReadFrame(Fields& f) {
 
 void ReadHeads(Fields& f, Blueprint& plan) {
   ReadHeadWidth(f, plan);
-  SetKeyHeads(f, plan,
-              f.SizeOr({"num_key_value_heads", "num_kv_heads"}, plan.layer.attention.heads,
-                       kMostHeads));
+  SetKeyHeads(
+      f, plan,
+      f.SizeOr({"num_key_value_heads", "num_kv_heads"}, plan.layer.attention.heads, kMostHeads));
 }
 
 void SetKeyHeads(Fields& f, Blueprint& plan, int kv_heads) {
@@ -120,10 +114,10 @@ void ReadHeadWidth(Fields& f, Blueprint& plan) {
     attention.head_dim = *stated;
     return;
   }
-  RequireMultiple(f, {"num_attention_heads", "n_head", "n_heads", "num_heads"}, plan.layer.hidden,
-                  attention.heads,
-                  fmt::format("it must divide the hidden size {}, or head_dim be stated",
-                              plan.layer.hidden));
+  RequireMultiple(
+      f, {"num_attention_heads", "n_head", "n_heads", "num_heads"}, plan.layer.hidden,
+      attention.heads,
+      fmt::format("it must divide the hidden size {}, or head_dim be stated", plan.layer.hidden));
   attention.head_dim = plan.layer.hidden / attention.heads;
 }
 
@@ -195,18 +189,17 @@ void ReadOptionalWindows(Fields& f, Blueprint& plan) {
 
 Experts ReadExperts(Fields& f, FieldNames width_names) {
   Experts experts;
-  experts.count = f.Size({"num_experts", "num_local_experts", "n_routed_experts",
-                          "moe_num_experts"},
-                         kMostExperts);
+  experts.count = f.Size(
+      {"num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"}, kMostExperts);
   const FieldNames visited = {"num_experts_per_tok", "num_experts_per_token", "experts_per_token",
                               "top_k_experts", "moe_top_k"};
   experts.per_token = f.Size(visited, kMostExperts);
   if (experts.per_token > experts.count) {
     const Node* at = f.Peek(visited);
-    ThrowBadInput(fmt::format("{} is {}; at most all {} experts can be visited",
-                              FieldPath(f.node(), "num_experts_per_tok"), experts.per_token,
-                              experts.count),
-                  at != nullptr ? at->where : f.node().where);
+    ThrowBadInput(
+        fmt::format("{} is {}; at most all {} experts can be visited",
+                    FieldPath(f.node(), "num_experts_per_tok"), experts.per_token, experts.count),
+        at != nullptr ? at->where : f.node().where);
   }
   experts.width = f.Size(width_names);
   return experts;

@@ -115,9 +115,9 @@ int FeatureLayers(Fields& f) {
   const Node* layers = f.Take({"vision_feature_layer"});
   if (layers == nullptr || !layers->is_list()) return 1;
   if (layers->items.empty() || layers->items.size() > 64) {
-    ThrowBadInput(fmt::format("{} has {} entries; 1 to 64 are expected", layers->path,
-                              layers->items.size()),
-                  layers->where);
+    ThrowBadInput(
+        fmt::format("{} has {} entries; 1 to 64 are expected", layers->path, layers->items.size()),
+        layers->where);
   }
   return static_cast<int>(layers->items.size());
 }
@@ -147,13 +147,13 @@ std::int64_t NamedProjector(Fields& f, int width, int hidden) {
   const Node* type = f.Take({"mm_projector_type"});
   const std::string text = type != nullptr ? type->AsString() : "linear";
   if (text == "linear") return Linear(width, hidden, true);
-  if (text.size() == 10 && text.starts_with("mlp") && text.ends_with("x_gelu") &&
-      text[3] >= '1' && text[3] <= '9') {
+  if (text.size() == 10 && text.starts_with("mlp") && text.ends_with("x_gelu") && text[3] >= '1' &&
+      text[3] <= '9') {
     return Linear(width, hidden, true) + (text[3] - '1') * Linear(hidden, hidden, true);
   }
-  ThrowUnsupported(fmt::format("{} is {}; linear and mlpNx_gelu can be priced", type->path,
-                               type->Written()),
-                   type->where);
+  ThrowUnsupported(
+      fmt::format("{} is {}; linear and mlpNx_gelu can be priced", type->path, type->Written()),
+      type->where);
 }
 
 void ReadLlavaNamed(Fields& f, std::string_view language, Model& model) {
@@ -250,10 +250,11 @@ void Molmo(Fields& f, Model& model) {
   const std::int64_t inner = plan.layer.feed_forward.width;
   const std::int64_t pooling = 3 * Linear(2 * width, width, true) + Linear(width, width, true);
   const std::int64_t padding = 2 * 2 * width;
-  model.projector_parameters = pooling + padding + 2 * Linear(width, inner, false) +
-                               Linear(inner, model.hidden(), false);
-  model.assumed.push_back({"vision_config", "the family's tower is in its code: CLIP ViT-L/14 at "
-                                            "336 pixels, 23 layers (arXiv:2409.17146)"});
+  model.projector_parameters =
+      pooling + padding + 2 * Linear(width, inner, false) + Linear(inner, model.hidden(), false);
+  model.assumed.push_back({"vision_config",
+                           "the family's tower is in its code: CLIP ViT-L/14 at "
+                           "336 pixels, 23 layers (arXiv:2409.17146)"});
 }
 
 // The version says which language model is inside.
@@ -281,8 +282,8 @@ void MiniCpmV(Fields& f, Model& model) {
   FindLanguageFamily(MiniCpmLanguage(f), "")->read(f, model);
   Fields tower = NestedTower(f, "siglip_vision_model");
   const bool drop = f.FlagOr({"drop_vision_last_layer"}, true);
-  const int width = ReadSiglipTower(tower, "vpm", model,
-                                    {.usual_head = false, .dropped_layers = drop ? 1 : 0});
+  const int width =
+      ReadSiglipTower(tower, "vpm", model, {.usual_head = false, .dropped_layers = drop ? 1 : 0});
   const int queries = f.Size({"query_num"}, kLongest);
   const int across = f.SizeOr({"image_size"}, 448, 1 << 14) / f.SizeOr({"patch_size"}, 14, 1 << 14);
   model.towers.back().patches = Square(across);
@@ -300,8 +301,9 @@ void AddLlama4Tower(Model& model) {
       Language::kYaml, "Llama 4's vision tower");
   Fields tower(released, model);
   ReadLlama4Tower(tower, "vision_model", model);
-  model.assumed.push_back({"vision_config", "not stated; the tower of the released Llama 4 models: "
-                                            "1408 wide, 34 layers, 336 pixels"});
+  model.assumed.push_back({"vision_config",
+                           "not stated; the tower of the released Llama 4 models: "
+                           "1408 wide, 34 layers, 336 pixels"});
 }
 
 void Llama4(Fields& f, Model& model) {
@@ -320,9 +322,9 @@ int ReadMergeKernel(Fields& tower) {
   const Node* kernel = tower.Take({"merge_kernel_size"});
   if (kernel == nullptr) return 4;
   if (kernel->AsList().size() != 2) {
-    ThrowBadInput(fmt::format("{} is {}; [rows, columns] is expected", kernel->path,
-                              kernel->Written()),
-                  kernel->where);
+    ThrowBadInput(
+        fmt::format("{} is {}; [rows, columns] is expected", kernel->path, kernel->Written()),
+        kernel->where);
   }
   return kernel->items[0].AsInt(1, 8) * kernel->items[1].AsInt(1, 8);
 }

@@ -21,8 +21,11 @@ constexpr std::string_view kCross = "cross-attention layers cannot be priced";
 constexpr std::string_view kPerLayer =
     "embeddings per layer, keys shared between layers and several feed-forwards in one layer "
     "cannot be priced";
-constexpr std::string_view kBlocks = "layers whose attention or width differs one by one "
-                                     "(block_configs) cannot be priced";
+constexpr std::string_view kBlocks =
+    "layers whose attention or width differs one by one "
+    "(block_configs) cannot be priced";
+constexpr std::string_view kLayerType =
+    "only layers of full_attention, sliding_attention and chunked_attention can be priced";
 constexpr std::string_view kSpeech = "its speech parts cannot be priced";
 constexpr std::string_view kNoHead = "a model without a language-model head cannot be priced";
 
@@ -32,29 +35,57 @@ struct Refusal {
 };
 
 constexpr std::string_view kStateSpaceNames[] = {
-    "mamba", "mamba2", "falcon_mamba", "falcon_h1", "jamba", "bamba", "zamba", "zamba2",
-    "nemotron_h", "granitemoehybrid", "recurrent_gemma", "rwkv", "rwkv5", "rwkv6", "rwkv7",
-    "xlstm", "plamo2", "hymba", "lfm2", "lfm2_moe", "lfm2_vl", "Mamba", "NemotronH", "Jamba"};
+    "mamba",           "mamba2", "falcon_mamba", "falcon_h1",  "jamba",
+    "bamba",           "zamba",  "zamba2",       "nemotron_h", "granitemoehybrid",
+    "recurrent_gemma", "rwkv",   "rwkv5",        "rwkv6",      "rwkv7",
+    "xlstm",           "plamo2", "hymba",        "lfm2",       "lfm2_moe",
+    "lfm2_vl",         "Mamba",  "NemotronH",    "Jamba"};
 constexpr std::string_view kLinearNames[] = {
-    "qwen3_next", "qwen3_5", "qwen3_5_text", "qwen3_5_moe", "qwen3_5_moe_text", "kimi_linear",
-    "minimax", "minimax_m1", "minimax_text_01", "bailing_moe_linear", "bailing_moe_v2_5",
-    "olmo_hybrid", "Qwen3Next", "Qwen3_5", "KimiLinear", "MiniMaxText01", "MiniMaxM1"};
-constexpr std::string_view kSparseNames[] = {"deepseek_v32", "deepseek_v4", "glm_moe_dsa",
-                                             "minimax_m3", "minimax_m3_vl", "DeepseekV32",
-                                             "DeepseekV4", "GlmMoeDsa", "MiniMaxM3"};
-constexpr std::string_view kEncoderDecoderNames[] = {
-    "t5", "mt5", "umt5", "byt5", "longt5", "t5gemma", "switch_transformers", "bart", "mbart",
-    "pegasus", "marian", "m2m_100", "blenderbot", "led", "whisper", "speech_to_text", "moonshine",
-    "seamless_m4t", "encoder-decoder", "vision-encoder-decoder", "florence2", "T5", "MT5", "Bart",
-    "Whisper"};
-constexpr std::string_view kEncoderNames[] = {
-    "bert", "roberta", "xlm-roberta", "deberta", "deberta-v2", "distilbert", "electra", "albert",
-    "modernbert", "vit", "clip", "clip_vision_model", "siglip", "siglip_vision_model", "dinov2",
-    "Bert", "Roberta"};
+    "qwen3_next",       "qwen3_5",     "qwen3_5_text", "qwen3_5_moe",     "qwen3_5_moe_text",
+    "kimi_linear",      "minimax",     "minimax_m1",   "minimax_text_01", "bailing_moe_linear",
+    "bailing_moe_v2_5", "olmo_hybrid", "Qwen3Next",    "Qwen3_5",         "KimiLinear",
+    "MiniMaxText01",    "MiniMaxM1"};
+constexpr std::string_view kSparseNames[] = {"deepseek_v32", "deepseek_v4",   "glm_moe_dsa",
+                                             "minimax_m3",   "minimax_m3_vl", "DeepseekV32",
+                                             "DeepseekV4",   "GlmMoeDsa",     "MiniMaxM3"};
+constexpr std::string_view kEncoderDecoderNames[] = {"t5",
+                                                     "mt5",
+                                                     "umt5",
+                                                     "byt5",
+                                                     "longt5",
+                                                     "t5gemma",
+                                                     "switch_transformers",
+                                                     "bart",
+                                                     "mbart",
+                                                     "pegasus",
+                                                     "marian",
+                                                     "m2m_100",
+                                                     "blenderbot",
+                                                     "led",
+                                                     "whisper",
+                                                     "speech_to_text",
+                                                     "moonshine",
+                                                     "seamless_m4t",
+                                                     "encoder-decoder",
+                                                     "vision-encoder-decoder",
+                                                     "florence2",
+                                                     "T5",
+                                                     "MT5",
+                                                     "Bart",
+                                                     "Whisper"};
+constexpr std::string_view kEncoderNames[] = {"bert",        "roberta",
+                                              "xlm-roberta", "deberta",
+                                              "deberta-v2",  "distilbert",
+                                              "electra",     "albert",
+                                              "modernbert",  "vit",
+                                              "clip",        "clip_vision_model",
+                                              "siglip",      "siglip_vision_model",
+                                              "dinov2",      "Bert",
+                                              "Roberta"};
 constexpr std::string_view kCrossNames[] = {"mllama", "mllama_text_model", "idefics", "flamingo",
                                             "Mllama"};
-constexpr std::string_view kPerLayerNames[] = {"gemma3n", "gemma3n_text", "gemma4", "gemma4_text",
-                                               "Gemma3n", "Gemma4"};
+constexpr std::string_view kPerLayerNames[] = {"gemma3n",     "gemma3n_text", "gemma4",
+                                               "gemma4_text", "Gemma3n",      "Gemma4"};
 constexpr std::string_view kBlockNames[] = {"deci", "nemotron-nas", "DeciLM"};
 constexpr std::string_view kSpeechNames[] = {"minicpmo", "qwen3_omni_moe", "MiniCPMO",
                                              "Qwen3OmniMoe"};
@@ -70,20 +101,23 @@ constexpr Refusal kFamilies[] = {
 
 constexpr std::string_view kDrafterParts[] = {"Draft", "Eagle", "Medusa", "Speculator"};
 constexpr std::string_view kHeadlessParts[] = {"ForSequenceClassification",
-                                               "ForTokenClassification", "ForQuestionAnswering",
-                                               "ForMaskedLM", "ForRewardModel", "RewardModel"};
+                                               "ForTokenClassification",
+                                               "ForQuestionAnswering",
+                                               "ForMaskedLM",
+                                               "ForRewardModel",
+                                               "RewardModel"};
 
 // Fields that only models with such a feature have.
-constexpr std::string_view kStateSpaceKeys[] = {"ssm_state_size", "mamba_num_heads",
-                                                "mamba_d_state", "hybrid_override_pattern",
+constexpr std::string_view kStateSpaceKeys[] = {"ssm_state_size",    "mamba_num_heads",
+                                                "mamba_d_state",     "hybrid_override_pattern",
                                                 "layers_block_type", "ssm_cfg"};
 constexpr std::string_view kLinearKeys[] = {"linear_num_key_heads", "linear_attn_config",
                                             "linear_key_head_dim", "full_attention_interval"};
 constexpr std::string_view kSparseKeys[] = {"index_topk", "index_n_heads",
                                             "sparse_attention_config", "sparse_config"};
-constexpr std::string_view kDrafterKeys[] = {"dflash_config", "draft_vocab_size", "eagle_config",
-                                             "num_target_layers", "speculators_model_type",
-                                             "medusa_num_heads"};
+constexpr std::string_view kDrafterKeys[] = {"dflash_config",          "draft_vocab_size",
+                                             "eagle_config",           "num_target_layers",
+                                             "speculators_model_type", "medusa_num_heads"};
 constexpr std::string_view kBlockKeys[] = {"block_configs"};
 constexpr std::string_view kCrossKeys[] = {"cross_attention_layers"};
 
@@ -119,8 +153,8 @@ void RefuseFamily(const Node& map) {
   for (const Refusal& refusal : kFamilies) {
     for (const std::string_view name : refusal.names) {
       const bool is_architecture = name.front() >= 'A' && name.front() <= 'Z';
-      const bool hit = is_architecture ? type.empty() && architecture.starts_with(name)
-                                       : type == name;
+      const bool hit =
+          is_architecture ? type.empty() && architecture.starts_with(name) : type == name;
       if (hit) Refuse(map, refusal.reason, map.Find(type.empty() ? "architectures" : "model_type"));
     }
   }
@@ -140,7 +174,22 @@ void RefuseField(const Node& map, std::string_view key, std::string_view reason)
   }
 }
 
+// Layer kinds other than attention over all tokens or over a window.
+void RefuseLayerTypes(const Node& map) {
+  const Node* types = map.Find("layer_types");
+  if (types == nullptr || !types->is_list()) return;
+  for (const Node& item : types->items) {
+    const std::string& type = item.text;
+    if (type == "full_attention" || type == "sliding_attention" || type == "chunked_attention") {
+      continue;
+    }
+    const std::string_view reason = type == "linear_attention" ? kLinear : kLayerType;
+    Refuse(map, fmt::format("{} ({} is {})", reason, item.path, item.Written()), &item);
+  }
+}
+
 void RefuseFeatures(const Node& map) {
+  RefuseLayerTypes(map);
   for (const Refusal& refusal : kFeatures) {
     for (const std::string_view key : refusal.names) RefuseField(map, key, refusal.reason);
   }

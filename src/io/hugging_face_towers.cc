@@ -57,8 +57,8 @@ LayerKind ReadEncoderLayer(Fields& f) {
 
 // Square patches of a square image.
 struct Patches {
-  int side = 0;        // of one patch, pixels
-  int count = 0;       // in one image
+  int side = 0;             // of one patch, pixels
+  int count = 0;            // in one image
   std::int64_t inputs = 0;  // values of one patch, all channels, one frame
 };
 
@@ -123,23 +123,23 @@ std::int64_t PoolingHead(const LayerKind& kind) {
 }
 
 // Sizes of the configuration classes, transformers 4.57.
-constexpr DefaultSize kClip[] = {{"hidden_size", 768},       {"intermediate_size", 3072},
-                                 {"num_hidden_layers", 12},  {"num_attention_heads", 12},
-                                 {"image_size", 224},        {"patch_size", 32}};
+constexpr DefaultSize kClip[] = {{"hidden_size", 768},      {"intermediate_size", 3072},
+                                 {"num_hidden_layers", 12}, {"num_attention_heads", 12},
+                                 {"image_size", 224},       {"patch_size", 32}};
 constexpr DefaultSize kSiglip[] = {{"hidden_size", 768},      {"intermediate_size", 3072},
                                    {"num_hidden_layers", 12}, {"num_attention_heads", 12},
                                    {"image_size", 224},       {"patch_size", 16}};
 constexpr DefaultSize kPixtral[] = {{"hidden_size", 1024},     {"intermediate_size", 4096},
                                     {"num_hidden_layers", 24}, {"num_attention_heads", 16},
                                     {"image_size", 1024},      {"patch_size", 16}};
-constexpr DefaultSize kQwen2Vl[] = {{"depth", 32},     {"embed_dim", 1280}, {"hidden_size", 3584},
-                                    {"num_heads", 16}, {"patch_size", 14}};
-constexpr DefaultSize kQwen25Vl[] = {{"depth", 32},
-                                     {"hidden_size", 3584},
-                                     {"intermediate_size", 3420},
-                                     {"num_heads", 16},
-                                     {"patch_size", 14},
-                                     {"out_hidden_size", 3584}};
+constexpr DefaultSize kQwen2Vl[] = {{"depth", 32},
+                                    {"embed_dim", 1280},
+                                    {"hidden_size", 3584},
+                                    {"num_heads", 16},
+                                    {"patch_size", 14}};
+constexpr DefaultSize kQwen25Vl[] = {
+    {"depth", 32},     {"hidden_size", 3584}, {"intermediate_size", 3420},
+    {"num_heads", 16}, {"patch_size", 14},    {"out_hidden_size", 3584}};
 constexpr DefaultSize kQwen3Vl[] = {{"depth", 27},
                                     {"hidden_size", 1152},
                                     {"intermediate_size", 4304},
@@ -147,13 +147,9 @@ constexpr DefaultSize kQwen3Vl[] = {{"depth", 27},
                                     {"patch_size", 16},
                                     {"out_hidden_size", 3584},
                                     {"num_position_embeddings", 2304}};
-constexpr DefaultSize kGlm4v[] = {{"depth", 24},
-                                  {"hidden_size", 1536},
-                                  {"intermediate_size", 13696},
-                                  {"num_heads", 12},
-                                  {"image_size", 336},
-                                  {"patch_size", 14},
-                                  {"out_hidden_size", 4096}};
+constexpr DefaultSize kGlm4v[] = {
+    {"depth", 24},       {"hidden_size", 1536}, {"intermediate_size", 13696}, {"num_heads", 12},
+    {"image_size", 336}, {"patch_size", 14},    {"out_hidden_size", 4096}};
 
 struct NamedDefaults {
   std::string_view kind;
@@ -161,8 +157,9 @@ struct NamedDefaults {
 };
 
 constexpr NamedDefaults kDefaults[] = {
-    {"clip_vision_model", kClip}, {"siglip_vision_model", kSiglip}, {"pixtral", kPixtral},
-    {"qwen2_vl", kQwen2Vl},       {"qwen2_5_vl", kQwen25Vl},        {"qwen3_vl", kQwen3Vl},
+    {"clip_vision_model", kClip}, {"siglip_vision_model", kSiglip},
+    {"pixtral", kPixtral},        {"qwen2_vl", kQwen2Vl},
+    {"qwen2_5_vl", kQwen25Vl},    {"qwen3_vl", kQwen3Vl},
     {"qwen3_vl_moe", kQwen3Vl},   {"glm4v", kGlm4v},
 };
 
@@ -264,8 +261,8 @@ int ReadMoonTower(Fields& f, const std::string& name, Model& model) {
   const int height = f.SizeOr({"init_pos_emb_height"}, 64, 1 << 14);
   const int width = f.SizeOr({"init_pos_emb_width"}, 64, 1 << 14);
   const Patches patches = ReadPatches(f, kUsualImageSide);
-  Tower tower = UniformTower(
-      name, f.Size({"vt_num_hidden_layers", "num_hidden_layers"}, kMostLayers), kind);
+  Tower tower =
+      UniformTower(name, f.Size({"vt_num_hidden_layers", "num_hidden_layers"}, kMostLayers), kind);
   tower.other_parameters = Linear(patches.inputs, hidden, true) +
                            static_cast<std::int64_t>(height) * width * hidden + LayerNorm(hidden);
   CloseTower(f, std::move(tower), patches, model);
@@ -294,8 +291,7 @@ int ReadLlama4Tower(Fields& f, const std::string& name, Model& model) {
 void ReadQwen2Tower(Fields& f, const std::string& name, Model& model) {
   const int hidden = f.Size({"embed_dim"}, kWidestTower);
   const int ratio = f.SizeOr({"mlp_ratio"}, 4, 64);
-  const LayerKind kind =
-      CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads), ratio * hidden);
+  const LayerKind kind = CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads), ratio * hidden);
   const Patches patches = ReadPatches(f, kUsualImageSide);
   const int frames = f.SizeOr({"temporal_patch_size"}, 2, 64);
   const int side = ReadMergeSide(f);
@@ -311,8 +307,8 @@ void ReadQwen2Tower(Fields& f, const std::string& name, Model& model) {
 void ReadQwen25Tower(Fields& f, const std::string& name, Model& model) {
   const int hidden = f.Size({"hidden_size"}, kWidestTower);
   f.Take({"embed_dim"});
-  LayerKind kind = CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads),
-                                f.Size({"intermediate_size"}));
+  LayerKind kind =
+      CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads), f.Size({"intermediate_size"}));
   kind.norm_bias = false;
   kind.feed_forward.gated = true;
   const Patches patches = ReadPatches(f, kUsualImageSide);
@@ -321,8 +317,8 @@ void ReadQwen25Tower(Fields& f, const std::string& name, Model& model) {
   Tower tower = UniformTower(name, f.Size({"depth"}, kMostLayers), kind);
   tower.merge = side * side;
   const std::int64_t joined = static_cast<std::int64_t>(hidden) * tower.merge;
-  tower.other_parameters = patches.inputs * frames * hidden +
-                           QwenMerger(joined, f.Size({"out_hidden_size"}), hidden);
+  tower.other_parameters =
+      patches.inputs * frames * hidden + QwenMerger(joined, f.Size({"out_hidden_size"}), hidden);
   const int across = f.SizeOr({"window_size"}, 112, 1 << 14) / patches.side;
   const std::vector<int> full = ReadIndexes(f, {"fullatt_block_indexes"}, {7, 15, 23, 31});
   SplitWindows(tower, full, std::max(across * across, 1));
@@ -333,8 +329,8 @@ void ReadQwen25Tower(Fields& f, const std::string& name, Model& model) {
 // also enters the language model.
 void ReadQwen3Tower(Fields& f, const std::string& name, Model& model) {
   const int hidden = f.Size({"hidden_size"}, kWidestTower);
-  const LayerKind kind = CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads),
-                                      f.Size({"intermediate_size"}));
+  const LayerKind kind =
+      CheckedLayer(f, hidden, f.Size({"num_heads"}, kMostHeads), f.Size({"intermediate_size"}));
   const Patches patches = ReadPatches(f, kUsualImageSide);
   const int frames = f.SizeOr({"temporal_patch_size"}, 2, 64);
   const int side = ReadMergeSide(f);
@@ -370,10 +366,10 @@ void ReadGlmTower(Fields& f, const std::string& name, Model& model) {
   const std::int64_t width = f.Size({"intermediate_size"});
   const std::int64_t merger =
       Linear(out, out, false) + LayerNorm(out) + 3 * Linear(out, width, false);
-  tower.other_parameters =
-      Linear(patches.inputs * frames, hidden, true) +
-      static_cast<std::int64_t>(patches.count) * hidden + 2 * hidden +
-      Linear(static_cast<std::int64_t>(hidden) * tower.merge, out, true) + merger;
+  tower.other_parameters = Linear(patches.inputs * frames, hidden, true) +
+                           static_cast<std::int64_t>(patches.count) * hidden + 2 * hidden +
+                           Linear(static_cast<std::int64_t>(hidden) * tower.merge, out, true) +
+                           merger;
   CloseTower(f, std::move(tower), patches, model);
 }
 

@@ -17,9 +17,10 @@ const Node* Stated(const Node& map, std::string_view name) {
 // Two names of one thing must agree, or one of them is a mistake.
 void RequireSame(const Node& first, const Node& second) {
   if (!first.is_scalar() || !second.is_scalar() || first.text == second.text) return;
-  ThrowBadInput(fmt::format("{} is {} but {} is {}; they are names of the same thing and must agree",
-                            second.path, second.Written(), first.path, first.Written()),
-                second.where);
+  ThrowBadInput(
+      fmt::format("{} is {} but {} is {}; they are names of the same thing and must agree",
+                  second.path, second.Written(), first.path, first.Written()),
+      second.where);
 }
 
 }  // namespace

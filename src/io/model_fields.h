@@ -49,6 +49,7 @@ class Fields {
   // Positive sizes. Errors: kBadInput for wrong types and values out of [1, most]; when the field
   // is missing and has no default.
   int Size(FieldNames names, int most = kWidest);
+  // Empty when neither the file nor a default states it.
   std::optional<int> SizeIfStated(FieldNames names, int most = kWidest);
   int SizeOr(FieldNames names, int fallback, int most = kWidest);
   // Counts that may be 0.

@@ -116,8 +116,7 @@ LayerKind ReadLayer(Fields& f, bool causal) {
 
 void NoteUnknown(const Fields& f, Model& model) {
   for (const auto* member : f.Untaken()) {
-    model.unknown.push_back(
-        {FieldPath(f.node(), member->first), "not a field of restow.model/1"});
+    model.unknown.push_back({FieldPath(f.node(), member->first), "not a field of restow.model/1"});
   }
 }
 
@@ -142,9 +141,9 @@ int KindNamed(const LayerStack& stack, const Node& name) {
     if (stack.kinds[i].name == name.AsString()) return static_cast<int>(i);
     names.push_back(stack.kinds[i].name);
   }
-  ThrowBadInput(fmt::format("{} is {}; the kinds are: {}", name.path, name.Written(),
-                            fmt::join(names, ", ")),
-                name.where);
+  ThrowBadInput(
+      fmt::format("{} is {}; the kinds are: {}", name.path, name.Written(), fmt::join(names, ", ")),
+      name.where);
 }
 
 // Runs of equal layers: [{kind: dense, layers: 3}, ...].

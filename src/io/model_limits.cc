@@ -21,8 +21,9 @@ double Estimate(const LayerKind& kind) {
   }
   n += 3 * hidden * kind.feed_forward.width;
   if (const auto& experts = kind.feed_forward.experts) {
-    n += 3 * hidden * (static_cast<double>(experts->count) * experts->width +
-                       experts->shared_width + experts->count);
+    n += 3 * hidden *
+         (static_cast<double>(experts->count) * experts->width + experts->shared_width +
+          experts->count);
   }
   return n + static_cast<double>(kind.extra_parameters);
 }

@@ -14,13 +14,10 @@ namespace {
 constexpr std::string_view kFolder = "presets/models/";
 constexpr std::string_view kSuffix = ".json";
 
-bool IsModel(std::string_view path) {
-  return path.starts_with(kFolder) && path.ends_with(kSuffix);
-}
+bool IsModel(std::string_view path) { return path.starts_with(kFolder) && path.ends_with(kSuffix); }
 
 std::string NameOf(std::string_view path) {
-  return std::string(
-      path.substr(kFolder.size(), path.size() - kFolder.size() - kSuffix.size()));
+  return std::string(path.substr(kFolder.size(), path.size() - kFolder.size() - kSuffix.size()));
 }
 
 }  // namespace
