@@ -40,7 +40,7 @@ void DeclareDimensions(Arguments& arguments, JobOptions& options) {
 
 JobReader::JobReader(JobOptions job, const CommonOptions& common)
     : job_(std::move(job)), common_(common) {
-  if (job_.path == "-") stdin_document_ = ReadDocument("-");
+  if (job_.path == "-") stdin_document_ = std::make_unique<const Node>(ReadDocument("-"));
 }
 
 Job JobReader::Read(const std::vector<std::string>& dimensions) const {

@@ -60,7 +60,7 @@ class JobReader {
  private:
   JobOptions job_;
   const CommonOptions& common_;
-  std::optional<Node> stdin_document_;
+  std::unique_ptr<const Node> stdin_document_;  // empty: the job is a file
 };
 
 // Warns on standard error of fields that no reader knew, unless --quiet.

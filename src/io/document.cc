@@ -79,6 +79,8 @@ std::string WrittenWhole(const Node& node) {
 
 }  // namespace
 
+Node::Node() = default;
+
 bool Node::is_bool() const { return BooleanSpelling(*this).has_value(); }
 bool Node::is_integer() const { return Parse<std::int64_t>(*this).has_value(); }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "report/plan_notes.h"
 #include "report/text.h"
@@ -52,7 +53,7 @@ std::vector<std::string> Cells(const Candidate& c, const Scales& scales, const s
           LayoutText(c.layout),
           RecomputeText(c.recompute),
           scales.time.Number(c.step.value()),
-          FormatCount(static_cast<std::int64_t>(c.tokens_per_s_per_device + 0.5)),
+          FormatCount(std::llround(c.tokens_per_s_per_device)),
           fmt::format("{:.1f}", c.mfu),
           scales.size.Number(report::ValueOf(c.peak)),
           fmt::format("{} {}", c.worst_stage, report::ShortPhase(c.worst_phase)),

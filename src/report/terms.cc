@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "report/words.h"
 #include "restow/base/text.h"
@@ -111,10 +112,8 @@ std::string LargestTerms(const Candidate& candidate) {
 }
 
 std::string SpeedLine(const Candidate& candidate) {
-  return fmt::format(
-      "{}, {} tokens/s/device, MFU {:.1f} %", FormatSeconds(candidate.step),
-      FormatCount(static_cast<std::int64_t>(candidate.tokens_per_s_per_device + 0.5)),
-      candidate.mfu);
+  return fmt::format("{}, {} tokens/s/device, MFU {:.1f} %", FormatSeconds(candidate.step),
+                     FormatCount(std::llround(candidate.tokens_per_s_per_device)), candidate.mfu);
 }
 
 std::string FitLines(const Candidate& c, const TableStyle& style) {

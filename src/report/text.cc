@@ -1,6 +1,7 @@
 #include "report/text.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace restow::report {
 namespace {
@@ -218,7 +219,9 @@ std::string Beside(const std::string& left, const std::string& right, std::size_
   for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const std::string first = i < a.size() ? a[i] : "";
     const std::string second = i < b.size() ? b[i] : "";
-    joined += TrimRight(first + std::string(column - VisibleWidth(first), ' ') + second) + "\n";
+    std::string line = first;
+    line.append(column - VisibleWidth(first), ' ').append(second);
+    joined.append(TrimRight(std::move(line))).append("\n");
   }
   return joined;
 }

@@ -22,6 +22,8 @@ enum class NodeKind { kNull, kScalar, kList, kMap };
 // true/false, yes/no, on/off in any case, unquoted only.
 class Node {
  public:
+  Node();  // null; out of line, or clang looks into `members` before Node is complete
+
   NodeKind kind = NodeKind::kNull;
   std::string text;     // scalars: as written, without quotes
   bool quoted = false;  // scalars: stood in quotes (or a YAML block scalar)

@@ -81,6 +81,7 @@ StageSplit SplitStages(const Job& job, const KindTable& kinds, int pp, int vpp,
   for (int virtual_stage = 0; virtual_stage < pp * vpp; ++virtual_stage) {
     Chunk& chunk = split.chunks[static_cast<std::size_t>(virtual_stage % pp)]
                                [static_cast<std::size_t>(virtual_stage / pp)];
+    chunk.first_layer = layer;
     for (int i = 0; i < counts[static_cast<std::size_t>(virtual_stage)]; ++i, ++layer) {
       AddLayers(chunk, job.model.stack.order[static_cast<std::size_t>(layer)],
                 recompute.at(layer), 1);
