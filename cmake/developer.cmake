@@ -4,7 +4,8 @@ add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-con
 # GCC 12 takes `"x" + string` for an overlapping copy when it optimises, and growth of small vectors
 # for an overflow (GCC bugs 105651, 105329). The sanitizer builds look for the real ones.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-array-bounds)
+  add_compile_options(-Wno-restrict -Wno-stringop-overflow -Wno-stringop-overread
+                      -Wno-array-bounds)
 endif()
 option(RESTOW_WERROR "Treat warnings as errors" OFF)
 if(RESTOW_WERROR)
@@ -50,6 +51,12 @@ function(restow_precompile target)
     target_precompile_headers(${shared} PRIVATE ${headers})
   endif()
   target_precompile_headers(${target} REUSE_FROM ${shared})
+  # Shared headers want equal code models: programs are compiled as the libraries are.
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL EXECUTABLE)
+    set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+    target_compile_options(${target} PRIVATE -fPIC)
+  endif()
   target_link_libraries(${target} PRIVATE ${libraries})
 endfunction()
 

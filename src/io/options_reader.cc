@@ -125,6 +125,7 @@ FrameworkOptions ReadFrameworkOptions(const Node& node) {
     const Node* n = fields.Take(number.name);
     if (n != nullptr) options.*number.field = ReadNumber(*n, number.low, number.high);
   }
+  if (const Node* n = fields.Take("vocabulary_unit")) options.vocabulary_unit = ReadCount(*n);
   if (const Node* n = fields.Take("interleave_group")) options.interleave_group = ReadCount(*n);
   if (const Node* n = fields.Take("deferred_embedding_wgrad")) {
     options.deferred_embedding_wgrad = n->AsInt(0, 1 << 20);

@@ -154,6 +154,10 @@ StageTraffic TrafficOf(const Job& job, const std::vector<StageParameters>& stage
     const std::int64_t dense = std::max<std::int64_t>(0, stage.total.dense - table);
     traffic.dense = std::max(traffic.dense, static_cast<double>(dense));
     traffic.expert = std::max(traffic.expert, static_cast<double>(stage.total.expert));
+    traffic.frozen_dense =
+        std::max(traffic.frozen_dense, static_cast<double>(stage.total.frozen_dense));
+    traffic.frozen_expert =
+        std::max(traffic.frozen_expert, static_cast<double>(stage.total.frozen_expert));
     traffic.table =
         std::max(traffic.table, static_cast<double>(std::min(table, stage.total.dense)));
   }

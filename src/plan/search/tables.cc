@@ -20,6 +20,15 @@ int MicroBatchesThatMatter(const PipelineShape& shape) {
   return enough - enough % group + shape.micro_batches % group + group;
 }
 
+// Stages are alike when they hold the same kinds; where globs freeze single layers, which ones counts.
+bool Alike(std::vector<Chunk> a, std::vector<Chunk> b, bool layers_differ) {
+  if (!layers_differ) {
+    for (Chunk& chunk : a) chunk.first_layer = 0;
+    for (Chunk& chunk : b) chunk.first_layer = 0;
+  }
+  return a == b;
+}
+
 bool AllEqual(const std::vector<ChunkBytes>& chunks) {
   for (const ChunkBytes& chunk : chunks) {
     if (!(chunk == chunks.front())) return false;
@@ -93,12 +102,13 @@ const SplitClasses& Tables::Split(int pp, int vpp) {
   }
   // Uniform plans cut all stages alike; a per-layer plan is alone. So the first plan decides.
   const StageSplit& stages = split.of_plan.front();
+  const bool layers_differ = !context_.job.training.frozen.empty();
   for (int stage = 0; stage < pp; ++stage) {
     const auto& chunks = stages.chunks[static_cast<std::size_t>(stage)];
     int found = -1;
     for (int c = 0; c < split.classes() && found < 0; ++c) {
       const auto first = static_cast<std::size_t>(split.first_stage[static_cast<std::size_t>(c)]);
-      if (stages.chunks[first] == chunks) found = c;
+      if (Alike(stages.chunks[first], chunks, layers_differ)) found = c;
     }
     if (found < 0) {
       found = split.classes();
