@@ -81,9 +81,10 @@ void FillMisses(const Context& context, const Choices& choices, const SearchResu
 
 // The memory rule's example gets its sentence here, where it can be priced with its terms.
 void FillRefused(const Context& context, const SearchResult& result, PlanReport& report) {
-  for (const auto& [rule, refusal] : result.refused) {
+  for (const Refusal& refusal : result.refused) {
+    if (refusal.count == 0) continue;
     report.refused.push_back(refusal);
-    if (rule != plan::kMemoryRule) continue;
+    if (refusal.rule != plan::kMemoryRule) continue;
     const Candidate example =
         plan::PriceCandidate(context, refusal.example, refusal.example_recompute);
     const auto largest = std::max_element(example.memory.begin(), example.memory.end());

@@ -16,16 +16,18 @@ constexpr int kMisses = 5;
 constexpr std::size_t kFirstRound = 8;
 constexpr std::size_t kLargestRound = 128;
 
-void Merge(const Refusal& refusal, std::map<std::string, Refusal>& into) {
-  const auto [place, fresh] = into.try_emplace(refusal.rule, refusal);
-  if (!fresh) place->second.count += refusal.count;
+// The first example stays.
+void Merge(const Refusal& part, Refusal& into) {
+  const std::int64_t count = into.count + part.count;
+  if (into.count == 0) into = part;
+  into.count = count;
 }
 
 void Merge(const SearchResult& part, SearchResult& into) {
   into.counts.priced += part.counts.priced;
   into.counts.bounded += part.counts.bounded;
   into.counts.refused += part.counts.refused;
-  for (const auto& [rule, refusal] : part.refused) Merge(refusal, into.refused);
+  for (std::size_t r = 0; r < into.refused.size(); ++r) Merge(part.refused[r], into.refused[r]);
   into.top.Merge(part.top);
   into.front.Merge(part.front);
   into.misses.Merge(part.misses);
@@ -40,15 +42,13 @@ class Counter : public LayoutVisitor {
   void Refuse(const Rule& rule, const Layout& layout) override {
     const auto plans = static_cast<std::int64_t>(choices_.recompute.size());
     result_.counts.refused += plans;
-    const auto found = result_.refused.find(rule.name);
-    if (found != result_.refused.end()) {
-      found->second.count += plans;
-      return;
+    Refusal& refusal = result_.refused[static_cast<std::size_t>(&rule - Rules().data())];
+    if (refusal.count == 0) {
+      refusal = MakeRefusal(rule, context_.job, layout);
+      refusal.count = 0;
+      refusal.example_recompute = choices_.recompute.front();
     }
-    Refusal refusal = MakeRefusal(rule, context_.job, layout);
-    refusal.count = plans;
-    refusal.example_recompute = choices_.recompute.front();
-    result_.refused.emplace(rule.name, std::move(refusal));
+    refusal.count += plans;
   }
   void Visit(const Layout&, const std::vector<StateChoice>&) override {}
 
@@ -74,8 +74,15 @@ class UnitSearch : public Counter {
     const SplitClasses& split = tables_.Split(layout.pp, layout.vpp);
     const ClassParameters& parameters = tables_.Parameters(layout);
     PriceClassStates(layout, shape, parameters, states);
+    no_activations_.assign(extras_.size(), Bytes(0));
+    const Bytes least = PricePeaks(no_activations_, states.size());
+    const bool hopeless = least > limit_ && AllMissBy(least);
     for (int plan = 0; plan < static_cast<int>(choices_.recompute.size()); ++plan) {
-      VisitPlan(layout, states, shape, split, parameters, plan);
+      if (hopeless) {
+        RefuseAll(layout, states, plan, least);
+      } else {
+        VisitPlan(layout, states, shape, split, parameters, plan);
+      }
     }
   }
 
@@ -96,11 +103,11 @@ class UnitSearch : public Counter {
     }
   }
 
-  Bytes PeakOf(const ClassActivations& activations, std::size_t state) const {
+  Bytes PeakOf(const std::vector<Bytes>& activations, std::size_t state) const {
     Bytes peak{};
     const std::size_t classes = extras_.size();
     for (std::size_t c = 0; c < classes; ++c) {
-      peak = std::max(peak, StagePeakBytes(context_.software, activations.of_class[c],
+      peak = std::max(peak, StagePeakBytes(context_.software, activations[c],
                                            states_[state * classes + c], extras_[c]));
     }
     return peak;
@@ -109,23 +116,21 @@ class UnitSearch : public Counter {
   void VisitPlan(const Layout& layout, const std::vector<StateChoice>& states,
                  const ShapeCosts& shape, const SplitClasses& split,
                  const ClassParameters& parameters, int plan) {
-    const ClassActivations activations = tables_.Activations(layout, shape, split, plan);
-    peaks_.resize(states.size());
-    Bytes least(INT64_MAX);
-    for (std::size_t s = 0; s < states.size(); ++s) {
-      peaks_[s] = PeakOf(activations, s);
-      least = std::min(least, peaks_[s]);
-    }
     Scored scored;
     scored.layout = layout;
     scored.plan = plan;
-    if (least > limit_) {
-      for (std::size_t s = 0; s < states.size(); ++s) RefuseMemory(scored, states[s], peaks_[s]);
-      return;
-    }
-    const StageSeconds stages = tables_.Stages(layout, shape, split, plan);
+    // What some stages hold bounds from below what the worst one does.
+    std::vector<Bytes>& activations = tables_.FirstActivations(layout, shape, split, plan);
+    const Bytes least = PricePeaks(activations, states.size());
+    if (least > limit_ && AllMissBy(least)) return RefuseAll(layout, states, plan, least);
+    const StageSeconds stages = tables_.Stages(shape, split, plan);
     const Seconds bound = StepLowerBound(context_.machine, layout, stages, parameters.traffic);
-    const bool bounded = bound_ && CannotWin(bound, least);
+    const bool bounded = least <= limit_ && bound_ && CannotWin(bound, least);
+    // A stage holds no more than the first of its class; what is priced is checked on every one.
+    if (!bounded) {
+      tables_.AddOtherStages(layout, split, activations);
+      PricePeaks(activations, states.size());
+    }
     for (std::size_t s = 0; s < states.size(); ++s) {
       if (peaks_[s] > limit_) {
         RefuseMemory(scored, states[s], peaks_[s]);
@@ -135,6 +140,30 @@ class UnitSearch : public Counter {
         PriceState(scored, states[s], peaks_[s], stages, parameters.traffic);
       }
     }
+  }
+
+  // At least `peak` under every state.
+  void RefuseAll(const Layout& layout, const std::vector<StateChoice>& states, int plan, Bytes peak) {
+    Scored scored;
+    scored.layout = layout;
+    scored.plan = plan;
+    for (const StateChoice& state : states) RefuseMemory(scored, state, peak);
+  }
+
+  // Peaks of all states into peaks_; the smallest.
+  Bytes PricePeaks(const std::vector<Bytes>& activations, std::size_t states) {
+    peaks_.resize(states);
+    Bytes least(INT64_MAX);
+    for (std::size_t s = 0; s < states; ++s) {
+      peaks_[s] = PeakOf(activations, s);
+      least = std::min(least, peaks_[s]);
+    }
+    return least;
+  }
+
+  // Nearest misses need exact peaks; the rest only need to be counted.
+  bool AllMissBy(Bytes least) const {
+    return result_.misses.Excludes(least) || before_.misses.Excludes(least);
   }
 
   // A bound a hair below the arithmetic's own noise, so that rounding never prunes a winner.
@@ -162,18 +191,12 @@ class UnitSearch : public Counter {
     scored.peak = peak;
     scored.step = Seconds(0);
     if (!result_.misses.Excludes(peak)) result_.misses.Offer(scored);
-    const auto found = result_.refused.find(kMemoryRule);
-    if (found != result_.refused.end()) {
-      ++found->second.count;
-      return;
-    }
-    Refusal refusal;
+    Refusal& refusal = result_.refused.back();
+    if (refusal.count++ > 0) return;
     refusal.rule = kMemoryRule;
-    refusal.count = 1;
     refusal.example = scored.layout;
     refusal.example_recompute = choices_.recompute[static_cast<std::size_t>(scored.plan)];
     refusal.numbers = {{"peak_bytes", peak.value()}, {"limit_bytes", limit_.value()}};
-    result_.refused.emplace(kMemoryRule, std::move(refusal));
   }
 
   const SearchResult& before_;
@@ -183,6 +206,7 @@ class UnitSearch : public Counter {
   std::vector<ExtraBytes> extras_;  // per class
   std::vector<StateBytes> states_;  // per state and class
   std::vector<Bytes> peaks_;        // per state
+  std::vector<Bytes> no_activations_;  // per class
 };
 
 int ThreadsFor(const SearchOptions& options) {
@@ -257,7 +281,8 @@ void Report(const SearchOptions& options, const SearchResult& result, std::size_
 
 }  // namespace
 
-SearchResult::SearchResult(int top_size) : top(top_size), misses(kMisses) {}
+SearchResult::SearchResult(int top_size)
+    : refused(Rules().size() + 1), top(top_size), misses(kMisses) {}
 
 SearchResult Search(const Context& context, const Choices& choices, const SearchOptions& options) {
   SearchResult result(options.top);

@@ -6,8 +6,7 @@
 // threads.
 #pragma once
 
-#include <map>
-#include <string>
+#include <vector>
 
 #include "plan/price/context.h"
 #include "plan/rank/order.h"
@@ -19,7 +18,7 @@ namespace restow::plan {
 
 struct SearchResult {
   CandidateCounts counts;
-  std::map<std::string, Refusal> refused;  // by rule
+  std::vector<Refusal> refused;  // one per rule in the order of Rules(), then memory; count may be 0
   TopList top;
   ParetoFront front;
   MissList misses;

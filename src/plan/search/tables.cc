@@ -29,35 +29,55 @@ bool Alike(std::vector<Chunk> a, std::vector<Chunk> b, bool layers_differ) {
   return a == b;
 }
 
-bool AllEqual(const std::vector<ChunkBytes>& chunks) {
+// Whether a chunk after the first costs what the one before it costs: the same layers, neither end
+// of the model, and both handed their input by another stage.
+bool Repeats(const std::vector<Chunk>& chunks, int stage, std::size_t c, bool layers_differ) {
+  if (c == 0 || (stage == 0 && c == 1)) return false;
+  return Alike({chunks[c]}, {chunks[c - 1]}, layers_differ);
+}
+
+StageMoments SummariseMoments(const std::vector<Moment>& moments, int vpp) {
+  StageMoments stage;
+  stage.most_forward.assign(static_cast<std::size_t>(vpp), 0);
+  stage.most_backward = stage.most_forward;
+  for (const Moment& moment : moments) {
+    int alive = 0;
+    for (const int n : moment.alive) alive += n;
+    auto& most = moment.forward ? stage.most_forward : stage.most_backward;
+    int& of_chunk = most[static_cast<std::size_t>(moment.chunk)];
+    of_chunk = std::max(of_chunk, alive);
+    stage.running.push_back({moment.chunk, moment.forward});
+    stage.alive.insert(stage.alive.end(), moment.alive.begin(), moment.alive.end());
+  }
+  return stage;
+}
+
+bool SaveAlike(const std::vector<ChunkBytes>& chunks) {
   for (const ChunkBytes& chunk : chunks) {
-    if (!(chunk == chunks.front())) return false;
+    if (chunk.saved != chunks.front().saved) return false;
   }
   return true;
 }
 
-// Micro-batches alive over all chunks, at most, when a forward or a backward runs.
-struct MostAlive {
-  int forward = 0, backward = 0;
-};
-
-MostAlive CountAlive(const std::vector<Moment>& moments) {
-  MostAlive most;
-  for (const Moment& moment : moments) {
-    int alive = 0;
-    for (const int n : moment.alive) alive += n;
-    int& side = moment.forward ? most.forward : most.backward;
-    side = std::max(side, alive);
+// The sum over the moments; counts do where all chunks save alike.
+Bytes LargestInFlight(const StageMoments& stage, const std::vector<ChunkBytes>& chunks) {
+  Bytes largest{};
+  if (SaveAlike(chunks)) {
+    for (std::size_t c = 0; c < chunks.size(); ++c) {
+      const ChunkBytes& chunk = chunks[c];
+      largest = std::max({largest, chunk.saved * stage.most_forward[c] + chunk.forward_extra,
+                          chunk.saved * stage.most_backward[c] + chunk.backward_extra});
+    }
+    return largest;
   }
-  return most;
-}
-
-Bytes LargestInFlight(const std::vector<Moment>& moments, const std::vector<ChunkBytes>& chunks) {
-  if (!AllEqual(chunks)) return PeakInFlight(moments, chunks).bytes;
-  const ChunkBytes& chunk = chunks.front();
-  const MostAlive most = CountAlive(moments);
-  return std::max(chunk.saved * most.forward + chunk.forward_extra,
-                  chunk.saved * most.backward + chunk.backward_extra);
+  const int* alive = stage.alive.data();
+  for (const StageMoments::Running& running : stage.running) {
+    const ChunkBytes& chunk = chunks[static_cast<std::size_t>(running.chunk)];
+    Bytes sum = running.forward ? chunk.forward_extra : chunk.backward_extra;
+    for (const ChunkBytes& other : chunks) sum += other.saved * *alive++;
+    largest = std::max(largest, sum);
+  }
+  return largest;
 }
 
 }  // namespace
@@ -113,6 +133,10 @@ const SplitClasses& Tables::Split(int pp, int vpp) {
     if (found < 0) {
       found = split.classes();
       split.first_stage.push_back(stage);
+      auto& repeats = split.repeats.emplace_back();
+      for (std::size_t k = 0; k < chunks.size(); ++k) {
+        repeats.push_back(Repeats(chunks, stage, k, layers_differ));
+      }
       split.stages_in_class.push_back(0);
     }
     split.class_of_stage.push_back(found);
@@ -138,44 +162,56 @@ const ClassParameters& Tables::Parameters(const Layout& layout) {
   return parameters;
 }
 
-const std::vector<std::vector<Moment>>& Tables::Moments(const Layout& layout) {
+const std::vector<StageMoments>& Tables::Moments(const Layout& layout) {
   PipelineShape shape = PipelineOf(context_.job, layout);
   shape.micro_batches = MicroBatchesThatMatter(shape);
   const auto [place, fresh] = moments_.try_emplace(
       MomentKey{shape.schedule, shape.pp, shape.vpp, shape.micro_batches});
-  std::vector<std::vector<Moment>>& moments = place->second;
+  std::vector<StageMoments>& moments = place->second;
   if (!fresh) return moments;
-  for (int stage = 0; stage < shape.pp; ++stage) moments.push_back(PeakMoments(shape, stage));
+  for (int stage = 0; stage < shape.pp; ++stage) {
+    moments.push_back(SummariseMoments(PeakMoments(shape, stage), shape.vpp));
+  }
   return moments;
 }
 
-ClassActivations Tables::Activations(const Layout& layout, const ShapeCosts& shape,
-                                     const SplitClasses& split, int plan) {
+std::vector<Bytes>& Tables::FirstActivations(const Layout& layout, const ShapeCosts& shape,
+                                             const SplitClasses& split, int plan) {
   const auto at = static_cast<std::size_t>(plan);
-  const std::vector<std::vector<Moment>>& moments = Moments(layout);
-  ClassActivations activations;
-  activations.of_class.assign(static_cast<std::size_t>(split.classes()), Bytes(0));
-  std::vector<std::vector<ChunkBytes>> chunks(static_cast<std::size_t>(split.classes()));
-  for (int stage = 0; stage < layout.pp; ++stage) {
-    const auto c = static_cast<std::size_t>(split.class_of_stage[static_cast<std::size_t>(stage)]);
-    if (chunks[c].empty()) {
-      const auto& of_stage = split.of_plan[at].chunks[static_cast<std::size_t>(stage)];
-      for (std::size_t k = 0; k < of_stage.size(); ++k) {
-        chunks[c].push_back(AssembleChunk(context_.software, shape.shape, of_stage[k], shape.bytes,
-                                          shape.head[at], stage, static_cast<int>(k)));
-      }
+  const std::vector<StageMoments>& moments = Moments(layout);
+  const auto classes = static_cast<std::size_t>(split.classes());
+  if (chunks_.size() < classes) chunks_.resize(classes);
+  activations_.resize(classes);
+  for (std::size_t c = 0; c < classes; ++c) {
+    const int stage = split.first_stage[c];
+    const auto& of_stage = split.of_plan[at].chunks[static_cast<std::size_t>(stage)];
+    std::vector<ChunkBytes>& chunks = chunks_[c];
+    chunks.resize(of_stage.size());
+    for (std::size_t k = 0; k < of_stage.size(); ++k) {
+      chunks[k] = split.repeats[c][k]
+                      ? chunks[k - 1]
+                      : AssembleChunk(context_.software, shape.shape, of_stage[k], shape.bytes,
+                                      shape.head[at], stage, static_cast<int>(k));
     }
-    activations.of_class[c] =
-        std::max(activations.of_class[c],
-                 LargestInFlight(moments[static_cast<std::size_t>(stage)], chunks[c]));
+    activations_[c] = LargestInFlight(moments[static_cast<std::size_t>(stage)], chunks);
   }
-  return activations;
+  return activations_;
 }
 
-StageSeconds Tables::Stages(const Layout&, const ShapeCosts& shape, const SplitClasses& split,
-                            int plan) {
-  return AssembleStages(context_.machine, context_.kinds,
-                        split.of_plan[static_cast<std::size_t>(plan)], shape.seconds, shape.edges);
+void Tables::AddOtherStages(const Layout& layout, const SplitClasses& split,
+                            std::vector<Bytes>& activations) {
+  const std::vector<StageMoments>& moments = Moments(layout);
+  for (std::size_t stage = 0; stage < moments.size(); ++stage) {
+    const auto c = static_cast<std::size_t>(split.class_of_stage[stage]);
+    if (static_cast<int>(stage) == split.first_stage[c]) continue;
+    activations[c] = std::max(activations[c], LargestInFlight(moments[stage], chunks_[c]));
+  }
+}
+
+StageSeconds Tables::Stages(const ShapeCosts& shape, const SplitClasses& split, int plan) const {
+  return AssembleStageClasses(context_.machine, context_.kinds,
+                              split.of_plan[static_cast<std::size_t>(plan)], split.first_stage,
+                              split.stages_in_class, shape.seconds, shape.edges);
 }
 
 }  // namespace restow::plan

@@ -34,6 +34,8 @@ struct SplitClasses {
   std::vector<int> first_stage;  // of each class
   std::vector<int> stages_in_class;
   std::vector<StageSplit> of_plan;
+  // repeats[class][chunk]: priced as the chunk before it, so that it need not be priced again.
+  std::vector<std::vector<bool>> repeats;
 
   int classes() const { return static_cast<int>(first_stage.size()); }
 };
@@ -44,9 +46,16 @@ struct ClassParameters {
   StageTraffic traffic;
 };
 
-// What a stage holds at most, per class: the largest in-flight sum among its stages.
-struct ClassActivations {
-  std::vector<Bytes> of_class;
+// The moments of one stage's schedule, and what equal chunks need of them: how many micro-batches
+// are alive over all chunks, at most, when chunk c runs forward or backward.
+struct StageMoments {
+  struct Running {
+    int chunk = 0;
+    bool forward = true;
+  };
+  std::vector<Running> running;  // per moment
+  std::vector<int> alive;        // per moment and chunk, one row after another
+  std::vector<int> most_forward, most_backward;
 };
 
 class Tables {
@@ -57,15 +66,19 @@ class Tables {
   const ShapeCosts& Shape(const Layout& layout);
   const SplitClasses& Split(int pp, int vpp);
   const ClassParameters& Parameters(const Layout& layout);
-  const std::vector<std::vector<Moment>>& Moments(const Layout& layout);
+  const std::vector<StageMoments>& Moments(const Layout& layout);
 
   // Forgets shapes: called between units, whose shapes never meet again.
   void StartUnit() { shapes_.clear(); }
 
-  ClassActivations Activations(const Layout& layout, const ShapeCosts& shape,
-                               const SplitClasses& split, int plan);
-  StageSeconds Stages(const Layout& layout, const ShapeCosts& shape, const SplitClasses& split,
-                      int plan);
+  // In-flight bytes per class of stages under one plan, in two steps. First those of each class's
+  // first stage, which has the most warm-up: a lower bound, cheap. Then the largest of all stages.
+  // The reference is to scratch that the next call reuses.
+  std::vector<Bytes>& FirstActivations(const Layout& layout, const ShapeCosts& shape,
+                                       const SplitClasses& split, int plan);
+  void AddOtherStages(const Layout& layout, const SplitClasses& split,
+                      std::vector<Bytes>& activations);
+  StageSeconds Stages(const ShapeCosts& shape, const SplitClasses& split, int plan) const;
 
  private:
   using ShapeKey = std::tuple<int, int, int>;  // micro_batch, and dp, pp where they matter
@@ -79,7 +92,9 @@ class Tables {
   std::map<ShapeKey, ShapeCosts> shapes_;
   std::map<SplitKey, SplitClasses> splits_;
   std::map<ParameterKey, ClassParameters> parameters_;
-  std::map<MomentKey, std::vector<std::vector<Moment>>> moments_;
+  std::map<MomentKey, std::vector<StageMoments>> moments_;
+  std::vector<std::vector<ChunkBytes>> chunks_;  // per class, of the plan last asked for
+  std::vector<Bytes> activations_;               // per class
 };
 
 }  // namespace restow::plan

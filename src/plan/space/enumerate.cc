@@ -199,6 +199,9 @@ class Walker {
     states_.clear();
     for (const int zero : Pick(choices_.zero, {0, 1, 2, 3})) {
       layout_.zero = zero;
+      layout_.zero_span = 0;
+      // What a framework cannot run is refused where it is stated, and not generated where it is not.
+      if (choices_.zero.automatic && FirstBroken(RuleLevel::kState, job_, layout_) != nullptr) continue;
       std::vector<int> spans = Pick(choices_.zero_span, AutomaticSpans());
       if (zero == 0) spans = {0};
       for (const int span : spans) AddState(span);

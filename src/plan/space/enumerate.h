@@ -9,7 +9,7 @@
 // ep: divisors of the devices up to the experts; etp: divisors of tp; sp: off and, with tp above 1,
 // on; cp_kind: ring and all-to-all; micro_batch: divisors of the batch of a replica; schedule: 1f1b
 // and interleaved (GPipe is never faster and holds more: only when stated); vpp: 1 to 8 chunks;
-// zero: 0 to 3; zero_span: the whole group, and groups that just fill a level of the interconnect;
+// zero: those of 0 to 3 that the framework runs; zero_span: the whole group, and groups that just fill a level of the interconnect;
 // order: the default, and the default with dp outside pp.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Gradient reduction and weight gathering. Below ZeRO-3 once per step: reduced under the last
-// backward of a stage, gathered under its first forward. Under ZeRO-3 and FSDP per layer and
-// micro-batch. Source: time-model.md section 2, "DP, ZeRO-1" and "FSDP/ZeRO-3".
+// Gradient reduction and weight gathering. Up to ZeRO-1 once per step: reduced under the last
+// backward of a stage, gathered under its first forward. ZeRO-2 holds no whole gradient to add
+// micro-batches into, so it reduces per layer and micro-batch; ZeRO-3 and FSDP gather so, too. Source: time-model.md section 2, "DP, ZeRO-1" and "FSDP/ZeRO-3".
 #include <algorithm>
 
 #include "plan/time/collective.h"
@@ -73,6 +73,21 @@ ExposedHidden OncePerStep(const Machine::Constants& k, const Layout& layout,
   return Split(exposed, reduce + gather);
 }
 
+// ZeRO-2: each layer's gradients are scattered behind its backward, every micro-batch; weights are
+// gathered once per step.
+ExposedHidden ReducedPerMicroBatch(const Machine::Constants& k, const Layout& layout,
+                                   const StageTraffic& traffic, const StageSeconds& stages) {
+  const StepTraffic dense = DenseTraffic(k, layout, traffic.dense + traffic.table);
+  const StepTraffic expert = ExpertTraffic(k, layout, traffic.expert);
+  const double reduce = dense.reduce + expert.reduce, gather = dense.gather + expert.gather;
+  const double layers = traffic.layers_per_stage;
+  const double exposed =
+      layout.micro_batches *
+          Exposed(reduce, k.data_exposed, layers * stages.layer_backward.value()) +
+      Exposed(gather, k.data_exposed, layers * stages.layer_forward.value());
+  return Split(exposed, layout.micro_batches * reduce + gather);
+}
+
 // Gather before forward, gather before backward, reduce-scatter after it, for one layer.
 StepTraffic LayerTraffic(const Machine::Constants& k, const Layout& layout,
                          const StageTraffic& traffic, const RankGroup& shard) {
@@ -128,8 +143,9 @@ ExposedHidden PerMicroBatch(const Machine::Constants& k, const Layout& layout,
 ExposedHidden PriceDataParallel(const Machine& machine, const Layout& layout,
                                 const StageTraffic& traffic, const StageSeconds& stages) {
   const Machine::Constants& k = machine.constants();
-  return layout.zero == 3 ? PerMicroBatch(k, layout, traffic, stages)
-                          : OncePerStep(k, layout, traffic, stages);
+  if (layout.zero == 3) return PerMicroBatch(k, layout, traffic, stages);
+  if (layout.zero == 2) return ReducedPerMicroBatch(k, layout, traffic, stages);
+  return OncePerStep(k, layout, traffic, stages);
 }
 
 }  // namespace restow::plan

@@ -39,12 +39,20 @@ TEST(DataParallel, ZeroOneGathersWeightsInsteadOfGradients) {
   EXPECT_NEAR(All(Data(p)), parameters * (4 + 2) * 7 / 8 / (450e9 * 0.75) + 2 * fixed, 1e-12);
 }
 
-TEST(DataParallel, ReducesOncePerStepBelowZeroThreeAndPerMicroBatchUnderIt) {
-  for (const int zero : {0, 1, 2}) {
+TEST(DataParallel, ReducesOncePerStepUpToZeroOneAndPerMicroBatchUnderTwoAndThree) {
+  for (const int zero : {0, 1}) {
     const Priced few(SmallJob("h100", 64), DataOnly(64, zero, 4));
     const Priced many(SmallJob("h100", 64), DataOnly(64, zero, 8));
     EXPECT_EQ(All(Data(few)), All(Data(many))) << zero;
   }
+  // ZeRO-2 scatters gradients every micro-batch and gathers weights once: twice the micro-batches
+  // add the scatters again, not the gather.
+  const Priced once(SmallJob("h100", 64), DataOnly(64, 2, 1));
+  const Priced four(SmallJob("h100", 64), DataOnly(64, 2, 4));
+  const Priced eight(SmallJob("h100", 64), DataOnly(64, 2, 8));
+  const double scatters = (All(Data(eight)) - All(Data(four))) / 4;
+  EXPECT_NEAR(All(Data(eight)) - All(Data(once)), 7 * scatters, 1e-9);
+  EXPECT_NEAR(All(Data(once)), All(Data(Priced(SmallJob("h100", 64), DataOnly(64, 1, 1)))), 1e-12);
   const Priced few(SmallJob("h100", 64), DataOnly(64, 3, 4));
   const Priced many(SmallJob("h100", 64), DataOnly(64, 3, 8));
   EXPECT_NEAR(All(Data(many)), 2 * All(Data(few)), 1e-9);

@@ -13,17 +13,45 @@ struct LayerMeans {
 };
 
 Seconds ChunkSeconds(const KindTable& kinds, const Chunk& chunk, const LayerSecondsTable& table,
-                     LayerMeans& means) {
+                     LayerMeans& means, int stages) {
   Seconds sum;
   for (const LayerRun& run : chunk.runs) {
     const LayerSeconds& layer = LayerOf(table, run);
     sum += run.count * (layer.forward_total + layer.backward_total);
     if (kinds.entries[static_cast<std::size_t>(run.kind)].tower >= 0) continue;
-    means.forward += run.count * layer.forward_total;
-    means.backward += run.count * layer.backward_total;
-    means.layers += run.count;
+    means.forward += run.count * stages * layer.forward_total;
+    means.backward += run.count * stages * layer.backward_total;
+    means.layers += run.count * stages;
   }
   return sum;
+}
+
+// One stage with its edges, of which there are `stages`.
+Seconds OneStage(const KindTable& kinds, const std::vector<Chunk>& chunks,
+                 const LayerSecondsTable& table, const EdgeSeconds& edges, LayerMeans& means,
+                 int stages) {
+  Seconds sum;
+  for (const Chunk& chunk : chunks) {
+    sum += ChunkSeconds(kinds, chunk, table, means, stages);
+    if (chunk.embedding) sum += edges.embedding;
+    if (chunk.head) sum += edges.head;
+  }
+  return sum;
+}
+
+void Close(const LayerMeans& means, StageSeconds& out) {
+  if (means.layers == 0) return;
+  out.layer_forward = means.forward / means.layers;
+  out.layer_backward = means.backward / means.layers;
+}
+
+// Multi-token prediction is spread over the stages.
+Seconds MtpShare(const Model& model, const StageSplit& split, const LayerSecondsTable& table,
+                 const EdgeSeconds& edges) {
+  const LayerSeconds* mtp = MtpLayer(model, split, table);
+  if (mtp == nullptr) return Seconds(0);
+  return (mtp->forward_total + mtp->backward_total + edges.head + edges.mtp) *
+         (static_cast<double>(model.mtp_layers) / split.stages());
 }
 
 }  // namespace
@@ -40,31 +68,39 @@ const LayerSeconds* MtpLayer(const Model& model, const StageSplit& split,
 
 StageSeconds AssembleStages(const Machine& machine, const KindTable& kinds, const StageSplit& split,
                             const LayerSecondsTable& layer_seconds, const EdgeSeconds& edges) {
-  const Model& model = machine.job().model;
   StageSeconds out;
   out.stage.reserve(split.chunks.size());
-  Seconds everywhere;
-  if (const LayerSeconds* mtp = MtpLayer(model, split, layer_seconds)) {
-    everywhere = (mtp->forward_total + mtp->backward_total + edges.head + edges.mtp) *
-                 (static_cast<double>(model.mtp_layers) / split.stages());
-  }
+  const Seconds everywhere = MtpShare(machine.job().model, split, layer_seconds, edges);
   LayerMeans means;
   for (const std::vector<Chunk>& chunks : split.chunks) {
-    Seconds stage = everywhere;
-    for (const Chunk& chunk : chunks) {
-      stage += ChunkSeconds(kinds, chunk, layer_seconds, means);
-      if (chunk.embedding) stage += edges.embedding;
-      if (chunk.head) stage += edges.head;
-    }
-    out.stage.push_back(stage);
-    out.sum += stage;
+    out.stage.push_back(everywhere + OneStage(kinds, chunks, layer_seconds, edges, means, 1));
+    out.sum += out.stage.back();
   }
-  out.pace =
-      static_cast<int>(std::max_element(out.stage.begin(), out.stage.end()) - out.stage.begin());
-  if (means.layers > 0) {
-    out.layer_forward = means.forward / means.layers;
-    out.layer_backward = means.backward / means.layers;
+  out.pace = static_cast<int>(std::max_element(out.stage.begin(), out.stage.end()) -
+                              out.stage.begin());
+  out.slowest = out.stage[static_cast<std::size_t>(out.pace)];
+  Close(means, out);
+  return out;
+}
+
+StageSeconds AssembleStageClasses(const Machine& machine, const KindTable& kinds,
+                                  const StageSplit& split, const std::vector<int>& first_stage,
+                                  const std::vector<int>& stages_in_class,
+                                  const LayerSecondsTable& layer_seconds,
+                                  const EdgeSeconds& edges) {
+  StageSeconds out;
+  const Seconds everywhere = MtpShare(machine.job().model, split, layer_seconds, edges);
+  LayerMeans means;
+  for (std::size_t c = 0; c < first_stage.size(); ++c) {
+    const auto& chunks = split.chunks[static_cast<std::size_t>(first_stage[c])];
+    const Seconds stage =
+        everywhere + OneStage(kinds, chunks, layer_seconds, edges, means, stages_in_class[c]);
+    out.sum += stage * stages_in_class[c];
+    if (stage <= out.slowest) continue;
+    out.slowest = stage;
+    out.pace = first_stage[c];
   }
+  Close(means, out);
   return out;
 }
 

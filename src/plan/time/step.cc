@@ -20,7 +20,7 @@ struct Parts {
 // chunks of an interleaved schedule. GPipe fills and drains as 1F1B does.
 void AddPipeline(const Machine::Constants& k, const Layout& layout, const StageSeconds& stages,
                  Parts& parts) {
-  const double slowest = stages.stage[static_cast<std::size_t>(stages.pace)].value();
+  const double slowest = stages.slowest.value();
   parts.steady = layout.micro_batches * slowest * k.speed;
   parts.bubble = (stages.sum.value() - slowest) / layout.vpp * k.speed;
 }

@@ -65,10 +65,17 @@ struct StageSeconds {
   Seconds layer_forward, layer_backward;  // mean of the language model's layers (windows that hide
                                           // gradient traffic); backward with recompute
   Seconds sum;                            // of all stages
-  int pace = 0;                           // the slowest stage
+  Seconds slowest;                        // of the pace-setting stage
+  int pace = 0;                           // its index
 };
 StageSeconds AssembleStages(const Machine& machine, const KindTable& kinds, const StageSplit& split,
                             const LayerSecondsTable& layer_seconds, const EdgeSeconds& edges);
+// The same from one stage of each class of equal stages (`first_stage`) and how many it has. `stage`
+// stays empty, so that a search allocates nothing.
+StageSeconds AssembleStageClasses(const Machine& machine, const KindTable& kinds,
+                                  const StageSplit& split, const std::vector<int>& first_stage,
+                                  const std::vector<int>& stages_in_class,
+                                  const LayerSecondsTable& layer_seconds, const EdgeSeconds& edges);
 
 // What a stage's parameters cost in traffic and updates.
 struct StageTraffic {
