@@ -56,7 +56,7 @@ def library_of(path):
 def is_test(path):
     name = path.split("/")[-1]
     return (name.endswith("_test.cc") or name.startswith("test_")
-            or path.split("/")[0] in ("tests", "bench"))
+            or path.split("/")[0] in ("tests", "bench") or "/testing/" in path)
 
 
 def check_quoted(path, header):

@@ -106,7 +106,7 @@ TEST(RecomputeDimension, AJobThatStatesNoneRunsOff) {
 }
 
 TEST(RecomputeDimension, ForOneLayoutFullKeepsLeastAndOffRunsFastest) {
-  Job job = SmallJob();
+  const Job job = Llama70B(64);
   OneCandidate one = TheCandidate(job);
   std::vector<Candidate> by_mode;
   for (const Recompute mode : {Recompute::kOff, Recompute::kSelective, Recompute::kFull}) {

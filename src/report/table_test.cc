@@ -35,15 +35,15 @@ TEST(LayoutText, ShowsWhatIsNotOneOrOffInAFixedOrder) {
 TEST(LayoutText, NamesAScheduleOnlyWhenItDoesNotFollow) {
   Layout layout;
   layout.pp = 4;
-  EXPECT_EQ(LayoutText(layout), "pp4 mb1");
+  EXPECT_EQ(LayoutText(layout), "pp4");
   layout.schedule = Schedule::kGpipe;
-  EXPECT_EQ(LayoutText(layout), "pp4 gpipe mb1");
+  EXPECT_EQ(LayoutText(layout), "pp4 gpipe");
 }
 
 TEST(LayoutText, NamesARankOrderOtherThanTheDefault) {
   Layout layout;
   layout.order = {Axis::kTp, Axis::kCp, Axis::kEp, Axis::kPp, Axis::kDp};
-  EXPECT_EQ(LayoutText(layout), "tp-cp-ep-pp-dp mb1");
+  EXPECT_EQ(LayoutText(layout), "tp-cp-ep-pp-dp");
 }
 
 TEST(RecomputeText, CountsLayersOfAPlanByLayer) {
@@ -56,9 +56,9 @@ TEST(RecomputeText, CountsLayersOfAPlanByLayer) {
 
 TEST(DrawPlan, RanksWithUnitsAndMarksTheParetoFront) {
   const std::string text = DrawPlan(report::MakePlan(), kStyle);
-  EXPECT_THAT(text, HasSubstr("#  layout                    recompute   step  tokens/s   MFU"));
+  EXPECT_THAT(text, HasSubstr("#  layout                recompute   step  tokens/s   MFU"));
   // 80 - 70 = 10 GiB of margin.
-  EXPECT_THAT(text, HasSubstr("1*  tp8 sp pp4 dp2 zero1 mb1  selective  12.00     4,321  51.3  "
+  EXPECT_THAT(text, HasSubstr("1*  tp8 sp pp4 dp2 zero1  selective  12.00     4,321  51.3  "
                               "70.00  0 backward    10.00"));
   EXPECT_THAT(text, HasSubstr("\n2   tp8"));
 }
@@ -213,7 +213,7 @@ TEST(DrawComparison, SetsTermsBesideOneAnotherWithTheirDifference) {
   const std::string text = DrawComparison(c, kStyle);
   EXPECT_THAT(text, HasSubstr("A is 1.50x as fast as B; step +6.00 s, peak 0"));
   EXPECT_THAT(text, HasSubstr("matmul   9.00  13.50  +4.50"));
-  EXPECT_THAT(text, HasSubstr("A         rank 1: tp8 sp pp4 dp2 zero1 mb1"));
+  EXPECT_THAT(text, HasSubstr("A         rank 1: tp8 sp pp4 dp2 zero1"));
 }
 
 TEST(DrawModel, ShowsExactParametersWithSeparators) {

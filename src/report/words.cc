@@ -43,7 +43,9 @@ std::string LayoutText(const Layout& layout) {
     text += ' ';
   }
   if (layout.order != kDefaultOrder) text += Name(layout.order) + ' ';
-  return text + fmt::format("mb{}", layout.micro_batch);
+  if (layout.micro_batch > 1 || text.empty()) return text + fmt::format("mb{}", layout.micro_batch);
+  text.pop_back();
+  return text;
 }
 
 std::string RecomputeText(const RecomputePlan& plan) {

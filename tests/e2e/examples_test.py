@@ -34,7 +34,7 @@ class ExamplesTest(CommandTest):
         table = self.succeed("plan", job).stdout
         self.check_width(table)
         best = report["ranked"][0]
-        self.assertRegex(table, rf"(?m)^ *1\*? .*\bmb{best['layout']['micro_batch']}\b")
+        self.assertRegex(table, rf"(?m)^ *1\*? .*\bdp{best['layout']['dp']}\b")
         for heading in ("layout", "recompute", "step", "tokens/s", "MFU", "peak", "margin"):
             self.assertIn(heading, table)
         self.assertIn("searched", table)

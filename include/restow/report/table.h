@@ -30,7 +30,7 @@ std::string PriceCsv(const PriceReport& report);
 std::string ExplanationCsv(const Explanation& explanation);  // the candidate, then each change
 std::string ComparisonCsv(const Comparison& comparison);     // two rows, `side` a and b
 
-// "tp8 sp pp4 vpp2 dp2 zero1 mb1": what is not 1 or off, in a fixed order.
+// "tp8 sp pp4 vpp2 dp2 zero1 mb2": what is not 1 or off, in a fixed order.
 std::string LayoutText(const Layout& layout);
 std::string RecomputeText(const RecomputePlan& plan);
 
