@@ -26,9 +26,9 @@ void EveryMode(Job& job) {
 // Every dimension stated as auto.
 Job AllAuto(Job job) {
   SearchSpace& space = job.search;
-  for (Dimension<int>* dimension : {&space.tp, &space.cp, &space.pp, &space.vpp, &space.ep,
-                                    &space.etp, &space.dp, &space.micro_batch, &space.zero,
-                                    &space.zero_span}) {
+  for (Dimension<int>* dimension :
+       {&space.tp, &space.cp, &space.pp, &space.vpp, &space.ep, &space.etp, &space.dp,
+        &space.micro_batch, &space.zero, &space.zero_span}) {
     dimension->stated = dimension->automatic = true;
   }
   space.sp.stated = space.sp.automatic = true;
@@ -71,8 +71,8 @@ void CheckAnswers() {
     const Scored& a = bounded.top.sorted()[i];
     const Scored& b = all.top.sorted()[i];
     Require(a.layout == b.layout && a.plan == b.plan, "bounds change the ranking");
-    const Candidate plain = PriceCandidate(context, a.layout,
-                                           choices.recompute[static_cast<std::size_t>(a.plan)]);
+    const Candidate plain =
+        PriceCandidate(context, a.layout, choices.recompute[static_cast<std::size_t>(a.plan)]);
     Require(plain.peak == a.peak, "tables and plain path disagree on memory");
     Require(std::fabs(plain.step / a.step - 1) < 1e-12, "tables and plain path disagree on time");
   }
@@ -132,17 +132,21 @@ void BM_growth(benchmark::State& state) {
   SearchResult result(0);
   for (auto _ : state) result = Run(job, 2, true);
   state.counters["candidates"] = static_cast<double>(result.counts.total);
-  state.counters["ns_per_candidate"] =
-      benchmark::Counter(static_cast<double>(result.counts.total) * 1e-9,
-                         benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
+  state.counters["ns_per_candidate"] = benchmark::Counter(
+      static_cast<double>(result.counts.total) * 1e-9,
+      benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
 BENCHMARK(BM_price)->Name("price")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(BM_price_dense)->Name("price_dense")->Unit(benchmark::kMillisecond)->UseRealTime();
 BENCHMARK(BM_plain)->Name("plain")->Unit(benchmark::kMicrosecond)->UseRealTime();
 BENCHMARK(BM_deepseek_1024)->Name("deepseek_1024")->Unit(benchmark::kMillisecond)->UseRealTime();
-BENCHMARK(BM_growth)->Name("growth")->RangeMultiplier(4)->Range(4, 16384)
-    ->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(BM_growth)
+    ->Name("growth")
+    ->RangeMultiplier(4)
+    ->Range(4, 16384)
+    ->Unit(benchmark::kMillisecond)
+    ->UseRealTime();
 
 }  // namespace
 }  // namespace restow::plan

@@ -7,8 +7,7 @@
 namespace restow::internal {
 
 void CheckFailed(const char* condition, const char* file, int line) {
-  throw Error(ErrorCode::kInternal,
-              std::string("internal error, please report it: ") + condition,
+  throw Error(ErrorCode::kInternal, std::string("internal error, please report it: ") + condition,
               SourcePosition{file, line, 1});
 }
 

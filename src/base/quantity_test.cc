@@ -8,7 +8,9 @@ namespace restow {
 namespace {
 
 template <class A, class B>
-concept CanAdd = requires(A a, B b) { a + b; };
+concept CanAdd = requires(A a, B b) {
+  a + b;
+};
 
 static_assert(!CanAdd<Bytes, Seconds>, "bytes and seconds must not mix");
 static_assert(CanAdd<Bytes, Bytes>);

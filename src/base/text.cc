@@ -72,8 +72,7 @@ std::string DidYouMean(std::string_view word, const std::vector<std::string>& ca
 bool GlobMatches(std::string_view pattern, std::string_view name) {
   if (pattern.empty()) return name.empty();
   if (pattern[0] != '*') {
-    return !name.empty() && pattern[0] == name[0] &&
-           GlobMatches(pattern.substr(1), name.substr(1));
+    return !name.empty() && pattern[0] == name[0] && GlobMatches(pattern.substr(1), name.substr(1));
   }
   const bool across = pattern.size() > 1 && pattern[1] == '*';
   const std::string_view rest = pattern.substr(across ? 2 : 1);

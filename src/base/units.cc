@@ -48,8 +48,7 @@ Split SplitNumber(std::string_view text, const char* what, const char* example) 
   }
   const std::string_view rest(parsed.ptr, static_cast<std::size_t>(end - parsed.ptr));
   if (Trim(rest).empty()) {
-    ThrowBadInput(
-        fmt::format("'{}' has no unit; write {} like '{}'", text, what, example));
+    ThrowBadInput(fmt::format("'{}' has no unit; write {} like '{}'", text, what, example));
   }
   if (number < 0) {
     ThrowBadInput(fmt::format("'{}' is negative; write {} like '{}'", text, what, example));
@@ -65,8 +64,8 @@ double Convert(const std::array<Unit, N>& units, const Split& split, std::string
   }
   std::vector<std::string> names;
   for (const Unit& unit : units) names.emplace_back(unit.name);
-  ThrowBadInput(fmt::format("'{}' has an unknown unit; {} takes {}", text, what,
-                            JoinWords(names, "or")));
+  ThrowBadInput(
+      fmt::format("'{}' has an unknown unit; {} takes {}", text, what, JoinWords(names, "or")));
 }
 
 // Values beyond 2^63 bytes are typing errors, not sizes.
@@ -97,7 +96,8 @@ BytesPerSecond ParseBytesPerSecond(std::string_view text) {
 
 FlopsPerSecond ParseFlopsPerSecond(std::string_view text) {
   Split split = SplitNumber(text, "a rate of operations", "989 TFLOPS");
-  if (split.unit.size() > 6 && split.unit.substr(1) == "flop/s") split.unit = split.unit[0] + std::string("flops");
+  if (split.unit.size() > 6 && split.unit.substr(1) == "flop/s")
+    split.unit = split.unit[0] + std::string("flops");
   return FlopsPerSecond(Convert(kRates, split, text, "a rate of operations"));
 }
 
@@ -108,8 +108,10 @@ std::string FormatBytes(Bytes bytes) {
     double from, unit;
     const char* name;
   };
-  constexpr Step steps[] = {{0x1p40, 0x1p40, "TiB"}, {0x1p30, 0x1p30, "GiB"},
-                            {0x1p20, 0x1p20, "MiB"}, {0x1p10, 0x1p10, "KiB"}};
+  constexpr Step steps[] = {{0x1p40, 0x1p40, "TiB"},
+                            {0x1p30, 0x1p30, "GiB"},
+                            {0x1p20, 0x1p20, "MiB"},
+                            {0x1p10, 0x1p10, "KiB"}};
   for (const Step& step : steps) {
     if (size < step.from) continue;
     const double scaled = value / step.unit;

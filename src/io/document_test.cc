@@ -80,8 +80,8 @@ TEST(Document, NonFiniteJsonNumbersAreReadButNotUsed) {
 }
 
 TEST(Document, NumbersBeyond63BitsAreRefused) {
-  const Node root = ParseDocument("a: 9223372036854775808\nb: 9223372036854775807\n",
-                                  Language::kYaml, "f");
+  const Node root =
+      ParseDocument("a: 9223372036854775808\nb: 9223372036854775807\n", Language::kYaml, "f");
   EXPECT_EQ(root.Find("b")->AsInteger(), INT64_MAX);
   EXPECT_THROW(root.Find("a")->AsInteger(), Error);
   EXPECT_THROW(root.Find("b")->AsInt(0, 100), Error);

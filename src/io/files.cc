@@ -50,9 +50,9 @@ std::string ReadAll(int fd, const std::string& name) {
     if (got == 0) return text;
     text.append(block, static_cast<std::size_t>(got));
     if (text.size() > kLargestFile) {
-      ThrowBadInput(fmt::format("the file is larger than {} MiB, which is not read",
-                                kLargestFile >> 20),
-                    {name, 0, 0});
+      ThrowBadInput(
+          fmt::format("the file is larger than {} MiB, which is not read", kLargestFile >> 20),
+          {name, 0, 0});
     }
   }
 }

@@ -260,7 +260,8 @@ class JsonEvents {
   bool end_object() { return Close(); }
   bool end_array() { return Close(); }
   bool key(const std::string& value) { return string(value); }
-  bool parse_error(std::size_t position, const std::string&, const nlohmann::json::exception& fault) {
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception& fault) {
     SourcePosition where{file_, 1, 1};
     for (std::size_t i = 0; i + 1 < position && i < text_.size(); ++i) {
       ++where.column;
@@ -271,9 +272,9 @@ class JsonEvents {
     }
     const std::string what = fault.what();
     const std::size_t reason = what.find("syntax error");
-    ThrowBadInput("not readable as JSON: " +
-                      (reason == std::string::npos ? what : what.substr(reason)),
-                  where);
+    ThrowBadInput(
+        "not readable as JSON: " + (reason == std::string::npos ? what : what.substr(reason)),
+        where);
   }
 
  private:

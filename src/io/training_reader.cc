@@ -109,8 +109,8 @@ Training ReadTraining(const Node& node) {
         static_cast<AttentionKernel>(ReadWord(*n, WordsOf<AttentionKernel>(kAttentionKernels)));
   }
   // Plain PyTorch and HyperParallel run eager cross entropy over whole logits unless they say so.
-  const bool eager = training.framework == Framework::kTorch ||
-                     training.framework == Framework::kHyperParallel;
+  const bool eager =
+      training.framework == Framework::kTorch || training.framework == Framework::kHyperParallel;
   training.loss = eager ? LossKernel::kUnfused : LossKernel::kFused;
   if (const Node* n = fields.Take("loss")) {
     training.loss = static_cast<LossKernel>(ReadWord(*n, WordsOf<LossKernel>(kLossKernels)));

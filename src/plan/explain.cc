@@ -19,7 +19,8 @@ using plan::Context;
 constexpr int kNearest = 3;
 
 std::string NearestText(const Explanation& explanation) {
-  if (explanation.nearest.empty()) return "No change of one or two dimensions within the search fits.";
+  if (explanation.nearest.empty())
+    return "No change of one or two dimensions within the search fits.";
   const NearestChange& nearest = explanation.nearest.front();
   return fmt::format("Nearest change that fits: {}; it takes {} a step at {} peak.", nearest.change,
                      FormatSeconds(nearest.candidate.step), FormatBytes(nearest.candidate.peak));
@@ -32,7 +33,8 @@ void ExplainMemory(const Candidate& candidate, Explanation& explanation) {
   explanation.verdict = Verdict::kRefused;
   explanation.over = {term, over};
   explanation.summary = fmt::format(
-      "Does not fit: stage {} peaks at {} in {}, {} over the {} that may be used ({} less the margin). "
+      "Does not fit: stage {} peaks at {} in {}, {} over the {} that may be used ({} less the "
+      "margin). "
       "Its largest term is {} with {}.",
       candidate.worst_stage, FormatBytes(candidate.peak), Name(candidate.worst_phase),
       FormatBytes(over), FormatBytes(candidate.limit), FormatBytes(candidate.capacity), Name(term),

@@ -28,7 +28,8 @@ ActivationMode ModeOf(Recompute mode) {
 
 std::string ModuleOf(const std::string& pattern, int layer) {
   std::string module = pattern;
-  module.replace(module.find(kPlaceholder), std::string(kPlaceholder).size(), std::to_string(layer));
+  module.replace(module.find(kPlaceholder), std::string(kPlaceholder).size(),
+                 std::to_string(layer));
   return module;
 }
 
@@ -52,9 +53,10 @@ ActivationRegion RegionOf(const Context& context, const Layout& layout, const st
 std::vector<ActivationPlan> ExportActivationPlans(const Job& job, const OneCandidate& one,
                                                   const std::string& modules) {
   if (modules.find(kPlaceholder) == std::string::npos) {
-    ThrowBadInput(fmt::format("the module pattern '{}' lacks {{layer}}; write it like "
-                              "'model.layers.{{layer}}'",
-                              modules));
+    ThrowBadInput(
+        fmt::format("the module pattern '{}' lacks {{layer}}; write it like "
+                    "'model.layers.{{layer}}'",
+                    modules));
   }
   const Context context(job);
   const Layout& layout = one.layout;

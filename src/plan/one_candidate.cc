@@ -47,7 +47,8 @@ int ReplicasLeft(const Job& job, const Layout& l) {
 // Fills what follows from the rest.
 void Finish(const Job& job, Layout& l) {
   const std::int64_t per_step = static_cast<std::int64_t>(l.dp) * l.micro_batch;
-  l.micro_batches = static_cast<int>(std::max<std::int64_t>(1, job.training.global_batch / per_step));
+  l.micro_batches =
+      static_cast<int>(std::max<std::int64_t>(1, job.training.global_batch / per_step));
   if (l.zero_span == l.dp * l.cp) l.zero_span = 0;
 }
 
@@ -69,13 +70,15 @@ OneCandidate TheCandidate(const Job& job) {
                     l.vpp > 1 ? Schedule::kInterleaved : Schedule::k1F1B);
   l.ep = Take("ep", s.ep, c.ep, 1);
   l.etp = Take("etp", s.etp, c.etp, 1);
-  // The replicas are what the other degrees leave, so today's count does not outlive a change of them.
+  // The replicas are what the other degrees leave, so today's count does not outlive a change of
+  // them.
   l.dp = s.dp.stated ? Take("dp", s.dp, c.dp, 1) : ReplicasLeft(job, l);
   l.micro_batch = Take("micro_batch", s.micro_batch, c.micro_batch, 1);
   l.zero = Take("zero", s.zero, c.zero, DefaultZero(job.training.framework));
   l.zero_span = Take("zero_span", s.zero_span, c.zero_span, 0);
   if (s.recompute.stated) {
-    one.recompute.mode = Take("recompute", s.recompute, std::optional<Recompute>(), Recompute::kOff);
+    one.recompute.mode =
+        Take("recompute", s.recompute, std::optional<Recompute>(), Recompute::kOff);
   } else {
     one.recompute = plan::OwnRecompute(job);
   }
@@ -85,7 +88,8 @@ OneCandidate TheCandidate(const Job& job) {
 
 OneCandidate CurrentCandidate(const Job& job) {
   if (!job.current) {
-    ThrowBadInput("the job does not say what it runs with today: add `current: {tp: ..., pp: ...}`");
+    ThrowBadInput(
+        "the job does not say what it runs with today: add `current: {tp: ..., pp: ...}`");
   }
   Job today = job;
   today.search = SearchSpace{};

@@ -20,7 +20,7 @@ using plan::SearchResult;
 
 Candidate PriceScored(const Context& context, const Choices& choices, const Scored& scored) {
   return plan::PriceCandidate(context, scored.layout,
-                        choices.recompute[static_cast<std::size_t>(scored.plan)]);
+                              choices.recompute[static_cast<std::size_t>(scored.plan)]);
 }
 
 void FillRanked(const Context& context, const Choices& choices, const SearchResult& result,
@@ -49,7 +49,7 @@ std::string Remedy(const Context& context, const Choices& choices, const Candida
   }
   Choices open = choices;
   for (plan::Choice<int>* dimension : {&open.tp, &open.cp, &open.ep, &open.etp, &open.pp, &open.dp,
-                                 &open.micro_batch, &open.vpp, &open.zero, &open.zero_span}) {
+                                       &open.micro_batch, &open.vpp, &open.zero, &open.zero_span}) {
     *dimension = {true, {}};
   }
   const OneCandidate one{candidate.layout, candidate.recompute};
@@ -58,7 +58,8 @@ std::string Remedy(const Context& context, const Choices& choices, const Candida
   for (const int factor : {2, 4, 8, 16}) {
     Job larger = job;
     larger.cluster.devices *= factor;
-    larger.cluster.levels.back().size = std::max(larger.cluster.levels.back().size, larger.cluster.devices);
+    larger.cluster.levels.back().size =
+        std::max(larger.cluster.levels.back().size, larger.cluster.devices);
     const Context larger_context(larger);
     if (!plan::FittingChanges(larger_context, open, one, 1).empty()) {
       return fmt::format("{} devices", larger.cluster.devices);

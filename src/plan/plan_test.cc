@@ -276,7 +276,8 @@ TEST(TheCandidate, AListIsRefusedByNameWhereOneValueIsNeeded) {
     TheCandidate(job);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "job.yaml:9:7: tp is a list; one value is needed here: add tp=VALUE");
+    EXPECT_STREQ(error.what(),
+                 "job.yaml:9:7: tp is a list; one value is needed here: add tp=VALUE");
   }
 }
 

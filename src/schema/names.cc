@@ -61,19 +61,19 @@ std::string Name(const RankOrder& order) {
   return text;
 }
 const char* Name(MemoryTerm term) {
-  static constexpr const char* names[] = {"weights",    "gradients", "optimizer", "placeholders",
-                                          "workspaces", "buffers",   "gathered",  "reduce",
-                                          "activations", "working",  "loss_head", "mtp",
+  static constexpr const char* names[] = {"weights",       "gradients", "optimizer", "placeholders",
+                                          "workspaces",    "buffers",   "gathered",  "reduce",
+                                          "activations",   "working",   "loss_head", "mtp",
                                           "optimizer_step"};
   static_assert(sizeof(names) / sizeof(names[0]) == kMemoryTerms);
   return Pick(names, term);
 }
 const char* Name(TimeTerm term) {
   static constexpr const char* names[] = {
-      "matmul",          "attention",        "elementwise",     "routing",       "head",
-      "tower",           "recompute",        "host",            "tensor_parallel",
-      "context_parallel", "expert_parallel", "bubble",          "pipeline_p2p",  "data_parallel",
-      "optimizer",       "straggle",         "fixed"};
+      "matmul",          "attention", "elementwise",  "routing",         "head",
+      "tower",           "recompute", "host",         "tensor_parallel", "context_parallel",
+      "expert_parallel", "bubble",    "pipeline_p2p", "data_parallel",   "optimizer",
+      "straggle",        "fixed"};
   static_assert(sizeof(names) / sizeof(names[0]) == kTimeTerms);
   return Pick(names, term);
 }

@@ -25,10 +25,8 @@ std::int64_t CountAttention(const Attention& attention, std::int64_t hidden) {
   }
   const std::int64_t query = static_cast<std::int64_t>(attention.heads) * attention.head_dim;
   const std::int64_t key = static_cast<std::int64_t>(attention.kv_heads) * attention.head_dim;
-  const std::int64_t value =
-      static_cast<std::int64_t>(attention.kv_heads) * attention.ValueWidth();
-  const std::int64_t output =
-      static_cast<std::int64_t>(attention.heads) * attention.ValueWidth();
+  const std::int64_t value = static_cast<std::int64_t>(attention.kv_heads) * attention.ValueWidth();
+  const std::int64_t output = static_cast<std::int64_t>(attention.heads) * attention.ValueWidth();
   std::int64_t n = Linear(hidden, query * (attention.output_gate ? 2 : 1), attention.qkv_bias);
   n += Linear(hidden, key, attention.qkv_bias) + Linear(hidden, value, attention.qkv_bias);
   n += Linear(output, hidden, attention.output_bias);
@@ -93,9 +91,8 @@ ModelParameters CountParameters(const Model& model) {
   n.head = model.tied ? 0 : hidden * model.vocab;
   if (model.head_bias) n.head += model.vocab;
   for (const Tower& tower : model.towers) n.towers += CountParameters(tower);
-  n.total += n.embedding + n.head + n.towers + model.projector_parameters +
-             model.other_parameters + hidden * model.positions +
-             hidden * (model.final_norm_bias ? 2 : 1);
+  n.total += n.embedding + n.head + n.towers + model.projector_parameters + model.other_parameters +
+             hidden * model.positions + hidden * (model.final_norm_bias ? 2 : 1);
   n.active = n.total - idle;
   if (model.mtp_layers > 0) {
     const LayerParameters layer =

@@ -5,7 +5,6 @@ namespace restow::internal {
 [[noreturn]] void CheckFailed(const char* condition, const char* file, int line);
 }  // namespace restow::internal
 
-#define RESTOW_CHECK(condition)                                                 \
-  (static_cast<bool>(condition)                                                 \
-       ? static_cast<void>(0)                                                   \
-       : ::restow::internal::CheckFailed(#condition, __FILE__, __LINE__))
+#define RESTOW_CHECK(condition)                        \
+  (static_cast<bool>(condition) ? static_cast<void>(0) \
+                                : ::restow::internal::CheckFailed(#condition, __FILE__, __LINE__))

@@ -11,7 +11,8 @@
 
 namespace restow {
 
-// B, kB, MB, GB, TB, PB (powers of 1000) and KiB, MiB, GiB, TiB, PiB (powers of 1024); case-insensitive.
+// B, kB, MB, GB, TB, PB (powers of 1000) and KiB, MiB, GiB, TiB, PiB (powers of 1024);
+// case-insensitive.
 Bytes ParseBytes(std::string_view text);
 // ns, us, ms, s, min, h.
 Seconds ParseSeconds(std::string_view text);

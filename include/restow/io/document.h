@@ -28,8 +28,8 @@ class Node {
   std::string text;     // scalars: as written, without quotes
   bool quoted = false;  // scalars: stood in quotes (or a YAML block scalar)
   SourcePosition where;
-  std::string path;     // "training.sequence"; list elements as "search.tp[2]"; "" for the root
-  std::vector<Node> items;                            // lists
+  std::string path;         // "training.sequence"; list elements as "search.tp[2]"; "" for the root
+  std::vector<Node> items;  // lists
   std::vector<std::pair<std::string, Node>> members;  // maps, in the order written
   std::vector<SourcePosition> key_positions;          // of `members`
 
@@ -47,10 +47,10 @@ class Node {
   // Conversions. Errors: kBadInput at this node's place, with the path, the text as written and
   // what is expected ("training.sequence is 'abc'; a whole number is expected").
   bool AsBool() const;
-  std::int64_t AsInteger() const;                                       // refuses beyond 2^63
-  int AsInt(int low, int high) const;                                   // within [low, high]
-  double AsNumber() const;                                              // refuses NaN and infinities
-  const std::string& AsString() const;                                  // any scalar
+  std::int64_t AsInteger() const;       // refuses beyond 2^63
+  int AsInt(int low, int high) const;   // within [low, high]
+  double AsNumber() const;              // refuses NaN and infinities
+  const std::string& AsString() const;  // any scalar
   const std::vector<Node>& AsList() const;
   void ExpectMap() const;
   // As the user wrote it, shortened, for messages: `"false"`, `[off, off]`, `{a: 1}`, `null`.
@@ -63,7 +63,8 @@ enum class Language { kYaml, kJson };
 Node ParseDocument(std::string_view text, Language language, const std::string& name);
 
 // Reads and parses; the language follows from the suffix (.json: JSON; else YAML, in which JSON is
-// read too). "-" reads standard input. Errors: kBadInput for a missing, empty, binary or oversized file.
+// read too). "-" reads standard input. Errors: kBadInput for a missing, empty, binary or oversized
+// file.
 Node ReadDocument(const std::string& path);
 
 // The bytes of a file (or standard input for "-"), with the limits above.

@@ -12,7 +12,7 @@
 
 namespace restow {
 
-std::vector<std::string> DevicePresets();   // names, sorted
+std::vector<std::string> DevicePresets();  // names, sorted
 std::vector<std::string> ModelPresets();
 
 // Errors: kBadInput, with the nearest names. `where` is the place of the name.

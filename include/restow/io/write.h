@@ -11,13 +11,13 @@
 
 namespace restow {
 
-std::string ToJson(const PlanReport& report);       // restow.plan-report/1
-std::string ToJson(const PriceReport& report);      // restow.price/1
-std::string ToJson(const Explanation& explanation); // restow.explanation/1
-std::string ToJson(const Comparison& comparison);   // restow.comparison/1
-std::string ToJson(const Model& model);             // restow.model/1
-std::string ToJson(const Cluster& one_device);      // restow.device/1
-std::string ToJson(const ActivationPlan& plan);     // restow.activation-plan/1
+std::string ToJson(const PlanReport& report);        // restow.plan-report/1
+std::string ToJson(const PriceReport& report);       // restow.price/1
+std::string ToJson(const Explanation& explanation);  // restow.explanation/1
+std::string ToJson(const Comparison& comparison);    // restow.comparison/1
+std::string ToJson(const Model& model);              // restow.model/1
+std::string ToJson(const Cluster& one_device);       // restow.device/1
+std::string ToJson(const ActivationPlan& plan);      // restow.activation-plan/1
 
 // JSON Schema texts by name: job, plan-report, price, explanation, comparison, model, device,
 // activation-plan. Errors: kUsage listing the names.

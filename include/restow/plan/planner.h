@@ -26,7 +26,7 @@ struct SearchProgress {
 
 struct SearchOptions {
   int top = 10;
-  int threads = 0;  // 0: as many as the machine has
+  int threads = 0;    // 0: as many as the machine has
   bool bound = true;  // false: price what cannot win, too (for measuring; the answer is the same)
   // Set from any thread (a signal handler too) to stop early; the report is then incomplete.
   const std::atomic<bool>* cancel = nullptr;

@@ -16,16 +16,17 @@ const char* Name(DType dtype);
 
 // One accelerator. Rates are data-sheet peaks; what is reached of them is in Calibration.
 struct Device {
-  std::string name;     // "h100-sxm"
-  std::string silicon;  // key of the calibration: "h100"
+  std::string name;                      // "h100-sxm"
+  std::string silicon;                   // key of the calibration: "h100"
   std::map<DType, FlopsPerSecond> peak;  // dense
   Bytes memory;                          // what a process can allocate at most
   BytesPerSecond memory_bandwidth;
   BytesPerSecond host_link;  // one direction; 0: none
   Bytes host_memory;         // of one node
   int compute_units = 0;     // multiprocessors (cube cores on Ascend)
-  bool full_mesh = false;    // scale-up fabric is point to point: a group of g uses g-1 of size-1 links
-  std::string source;        // where the figures come from
+  bool full_mesh =
+      false;           // scale-up fabric is point to point: a group of g uses g-1 of size-1 links
+  std::string source;  // where the figures come from
 };
 
 // A level of the interconnect: `size` devices reach one another over it.

@@ -66,8 +66,8 @@ struct LayerKind {
   int hidden = 0;
   Attention attention;
   FeedForward feed_forward;
-  int norms = 2;            // norms of width `hidden`
-  bool norm_bias = false;   // LayerNorm with bias instead of RMSNorm
+  int norms = 2;           // norms of width `hidden`
+  bool norm_bias = false;  // LayerNorm with bias instead of RMSNorm
   std::int64_t extra_parameters = 0;
 };
 
@@ -83,7 +83,8 @@ struct LayerStack {
 struct Tower {
   std::string name;  // as the configuration calls it: "vision_tower", "visual"
   LayerStack stack;
-  std::int64_t other_parameters = 0;  // patch embedding, positions, final norm, merger inside the tower
+  std::int64_t other_parameters =
+      0;            // patch embedding, positions, final norm, merger inside the tower
   int patches = 0;  // tokens of one default input through the tower, before merging; 0: unknown
   int merge = 1;    // tower tokens that become one token of the language model
 };
@@ -99,16 +100,17 @@ struct Model {
   std::string family;
   LayerStack stack;  // the language model's
   int vocab = 0;
-  bool tied = false;            // embedding and output share one table
+  bool tied = false;  // embedding and output share one table
   bool head_bias = false;
-  int positions = 0;            // learned position embeddings (rows); 0: none
+  int positions = 0;  // learned position embeddings (rows); 0: none
   bool final_norm_bias = false;
-  std::int64_t other_parameters = 0;  // what is in no layer, table or final norm; replicated, first stage
-  int mtp_layers = 0;     // multi-token prediction depth; each is one layer of kind `mtp_kind`
-  int mtp_kind = 0;       // index into stack.kinds
+  std::int64_t other_parameters =
+      0;               // what is in no layer, table or final norm; replicated, first stage
+  int mtp_layers = 0;  // multi-token prediction depth; each is one layer of kind `mtp_kind`
+  int mtp_kind = 0;    // index into stack.kinds
   std::vector<Tower> towers;
   std::int64_t projector_parameters = 0;  // between towers and language model
-  int context = 0;  // longest sequence the configuration states; 0: unknown
+  int context = 0;                        // longest sequence the configuration states; 0: unknown
   std::vector<FieldNote> ignored;
   std::vector<FieldNote> unknown;
   std::vector<FieldNote> assumed;  // not stated; the family's default, named in `reason`, was used

@@ -14,7 +14,8 @@
 
 namespace restow {
 
-// Terms of a device's memory at one moment; they sum to its peak exactly. docs/planner.md, "Memory".
+// Terms of a device's memory at one moment; they sum to its peak exactly. docs/planner.md,
+// "Memory".
 enum class MemoryTerm {
   kWeights,        // parameters in the compute dtype, plus the fp32 copy FSDP shards
   kGradients,      // gradient buffer
@@ -94,8 +95,9 @@ struct Candidate {
   bool fits = false;
   Seconds step;
   double tokens_per_s_per_device = 0;
-  double mfu = 0;  // percent of the compute dtype's peak, causal attention halved, recompute not counted
-  Bytes peak;      // allocated, worst rank
+  double mfu =
+      0;  // percent of the compute dtype's peak, causal attention halved, recompute not counted
+  Bytes peak;                         // allocated, worst rank
   Bytes reserved_low, reserved_high;  // what the allocator is expected to hold for it
   Bytes capacity;
   Bytes limit;  // capacity less margin: fits == (peak <= limit)
@@ -106,7 +108,8 @@ struct Candidate {
   std::vector<StagePeak> ranks;  // one per stage
   TimeTerms time{};
   TimeTerms hidden{};
-  std::string selective_note;  // e.g. that recomputing core attention under flash frees next to nothing
+  std::string
+      selective_note;  // e.g. that recomputing core attention under flash frees next to nothing
 };
 
 // A rule that refused candidates, with the numbers of the first one.
@@ -115,7 +118,7 @@ struct Refusal {
   std::int64_t count = 0;
   Layout example;
   RecomputePlan example_recompute;
-  std::string detail;                                      // one sentence with the numbers
+  std::string detail;  // one sentence with the numbers
   std::vector<std::pair<std::string, std::int64_t>> numbers;
 };
 
@@ -146,8 +149,9 @@ struct PlanReport {
   std::optional<Candidate> current;
   std::string current_note;  // why there is no current candidate, or which rule it breaks
   std::vector<Candidate> ranked;
-  std::vector<int> pareto;        // indexes into ranked, step time against peak memory
-  std::vector<Candidate> leaner;  // rest of the whole Pareto front: slower than `ranked`, less memory
+  std::vector<int> pareto;  // indexes into ranked, step time against peak memory
+  std::vector<Candidate>
+      leaner;  // rest of the whole Pareto front: slower than `ranked`, less memory
   std::vector<NearestMiss> nearest_misses;
 };
 

@@ -52,8 +52,8 @@ struct Layout {
 
 // Recompute of a candidate: one mode for the model, or the job's own list by layer.
 struct RecomputePlan {
-  Recompute mode = Recompute::kOff;   // of every layer, unless `layers` says otherwise
-  std::vector<Recompute> layers;      // empty, or one mode per layer of the language model
+  Recompute mode = Recompute::kOff;  // of every layer, unless `layers` says otherwise
+  std::vector<Recompute> layers;     // empty, or one mode per layer of the language model
 
   bool uniform() const { return layers.empty(); }
   Recompute at(int layer) const {

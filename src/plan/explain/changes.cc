@@ -70,13 +70,14 @@ std::vector<NamedEdits> AllEdits(const Context& context, const Choices& choices,
   all.push_back({"micro_batch",
                  EditsOf(Values(choices.micro_batch, Divisors(context.job.training.global_batch)),
                          l.micro_batch, [](Layout& o, int v) { o.micro_batch = v; })});
-  all.push_back({"cp", EditsOf(Values(choices.cp, degrees), l.cp, [](Layout& o, int v) { o.cp = v; })});
+  all.push_back(
+      {"cp", EditsOf(Values(choices.cp, degrees), l.cp, [](Layout& o, int v) { o.cp = v; })});
   all.push_back({"vpp", EditsOf(Values(choices.vpp, {1, 2, 3, 4}), l.vpp, SetVpp)});
   if (experts) {
-    all.push_back({"ep", EditsOf(Values(choices.ep, degrees), l.ep,
-                                 [](Layout& o, int v) { o.ep = v; })});
-    all.push_back({"etp", EditsOf(Values(choices.etp, degrees), l.etp,
-                                  [](Layout& o, int v) { o.etp = v; })});
+    all.push_back(
+        {"ep", EditsOf(Values(choices.ep, degrees), l.ep, [](Layout& o, int v) { o.ep = v; })});
+    all.push_back(
+        {"etp", EditsOf(Values(choices.etp, degrees), l.etp, [](Layout& o, int v) { o.etp = v; })});
   }
   return all;
 }
@@ -113,11 +114,13 @@ class Collector {
   bool empty() const { return found_.empty(); }
 
   std::vector<NearestChange> Best(int most) {
-    std::stable_sort(found_.begin(), found_.end(), [](const NearestChange& a, const NearestChange& b) {
-      return Better({a.candidate.step, a.candidate.peak, a.candidate.layout, 0},
-                    {b.candidate.step, b.candidate.peak, b.candidate.layout, 0});
-    });
-    if (found_.size() > static_cast<std::size_t>(most)) found_.resize(static_cast<std::size_t>(most));
+    std::stable_sort(found_.begin(), found_.end(),
+                     [](const NearestChange& a, const NearestChange& b) {
+                       return Better({a.candidate.step, a.candidate.peak, a.candidate.layout, 0},
+                                     {b.candidate.step, b.candidate.peak, b.candidate.layout, 0});
+                     });
+    if (found_.size() > static_cast<std::size_t>(most))
+      found_.resize(static_cast<std::size_t>(most));
     return std::move(found_);
   }
 

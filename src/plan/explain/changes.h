@@ -10,13 +10,14 @@
 
 namespace restow::plan {
 
-// Candidates that keep the rules, fit, and differ from `one` in a single dimension (dp and the number
-// of micro-batches follow); where none does, in two. Only values that `choices` allows. Fastest
-// first, at most `most`.
+// Candidates that keep the rules, fit, and differ from `one` in a single dimension (dp and the
+// number of micro-batches follow); where none does, in two. Only values that `choices` allows.
+// Fastest first, at most `most`.
 std::vector<NearestChange> FittingChanges(const Context& context, const Choices& choices,
                                           const OneCandidate& one, int most);
 
-// "pp 1 -> 2, recompute off -> full"; dp and micro-batches are named only when nothing else differs.
+// "pp 1 -> 2, recompute off -> full"; dp and micro-batches are named only when nothing else
+// differs.
 std::string ChangeText(const OneCandidate& from, const OneCandidate& to);
 
 }  // namespace restow::plan

@@ -52,8 +52,8 @@ std::int64_t FeedForwardBackward(const MemorySoftware& s, const LayerDims& d) {
 }
 
 // All-to-all stages queries, keys, values and the output with its gradient (SimuMax v1.2). Ring
-// passes keys, values and their gradients on through double buffers; the same bytes stand for it: no
-// measured run tells the two apart.
+// passes keys, values and their gradients on through double buffers; the same bytes stand for it:
+// no measured run tells the two apart.
 std::int64_t ExchangeBackward(const LayerDims& d) {
   if (!d.context_parallel) return 0;
   return d.element * (d.query() + d.key() + d.value() + 2 * d.attention_output());

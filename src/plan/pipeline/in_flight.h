@@ -60,6 +60,7 @@ struct InFlightPeak {
 
 // The largest sum over the moments. Ties keep the first.
 // Requires: chunks.size() == vpp.
-InFlightPeak PeakInFlight(const std::vector<Moment>& moments, const std::vector<ChunkBytes>& chunks);
+InFlightPeak PeakInFlight(const std::vector<Moment>& moments,
+                          const std::vector<ChunkBytes>& chunks);
 
 }  // namespace restow::plan

@@ -7,7 +7,8 @@
 namespace restow::plan {
 namespace {
 
-// Every part gets `total / parts`; the rest goes to the middle first, then the first, then the last.
+// Every part gets `total / parts`; the rest goes to the middle first, then the first, then the
+// last.
 std::vector<int> Spread(int total, int parts) {
   std::vector<int> counts(static_cast<std::size_t>(parts), total / parts);
   int rest = total % parts;
@@ -69,7 +70,8 @@ StageSplit SplitStages(const Job& job, const KindTable& kinds, int pp, int vpp,
                        const RecomputePlan& recompute) {
   const std::vector<int> counts = LayersPerVirtualStage(job, pp, vpp);
   StageSplit split;
-  split.chunks.assign(static_cast<std::size_t>(pp), std::vector<Chunk>(static_cast<std::size_t>(vpp)));
+  split.chunks.assign(static_cast<std::size_t>(pp),
+                      std::vector<Chunk>(static_cast<std::size_t>(vpp)));
   Chunk& first = split.chunks.front().front();
   first.embedding = true;
   for (std::size_t t = 0; t < job.model.towers.size(); ++t) {
@@ -83,8 +85,8 @@ StageSplit SplitStages(const Job& job, const KindTable& kinds, int pp, int vpp,
                                [static_cast<std::size_t>(virtual_stage / pp)];
     chunk.first_layer = layer;
     for (int i = 0; i < counts[static_cast<std::size_t>(virtual_stage)]; ++i, ++layer) {
-      AddLayers(chunk, job.model.stack.order[static_cast<std::size_t>(layer)],
-                recompute.at(layer), 1);
+      AddLayers(chunk, job.model.stack.order[static_cast<std::size_t>(layer)], recompute.at(layer),
+                1);
     }
   }
   split.chunks.back().back().head = true;

@@ -36,7 +36,8 @@ StageBytes PriceStage(const Context& context, const Layout& layout, const MicroS
   const std::vector<Chunk>& chunks = split.chunks[static_cast<std::size_t>(stage)];
   std::vector<ChunkBytes> bytes;
   for (std::size_t c = 0; c < chunks.size(); ++c) {
-    bytes.push_back(AssembleChunk(context.software, shape, chunks[c], layer_bytes, head, stage, static_cast<int>(c)));
+    bytes.push_back(AssembleChunk(context.software, shape, chunks[c], layer_bytes, head, stage,
+                                  static_cast<int>(c)));
   }
   const InFlightPeak in_flight = PeakInFlight(PeakMoments(PipelineOf(job, layout), stage), bytes);
   return AssembleStage(context.software, shape, chunks, bytes, in_flight,
@@ -130,9 +131,8 @@ void PriceTime(const Context& context, const MicroShape& shape, const StageSplit
   const EdgeSeconds edges = PriceEdges(context.machine, shape);
   const StageSeconds stages =
       AssembleStages(context.machine, context.kinds, split, layer_seconds, edges);
-  const StepSeconds step =
-      AssembleStep(context.machine, candidate.layout, context.kinds, split, layer_seconds, edges,
-                   stages, TrafficOf(job, parameters));
+  const StepSeconds step = AssembleStep(context.machine, candidate.layout, context.kinds, split,
+                                        layer_seconds, edges, stages, TrafficOf(job, parameters));
   candidate.step = step.total;
   candidate.time = step.terms;
   candidate.hidden = step.hidden;
@@ -188,15 +188,16 @@ Candidate PriceCandidate(const Context& context, const Layout& layout,
   const StageSplit split = SplitStages(job, context.kinds, layout.pp, layout.vpp, recompute);
   std::vector<StageParameters> parameters;
   for (const std::vector<Chunk>& chunks : split.chunks) {
-    parameters.push_back(PriceStageParameters(context.software, context.kinds, chunks, layout.tp, layout.ep,
-                                              layout.etp, layout.pp));
+    parameters.push_back(PriceStageParameters(context.software, context.kinds, chunks, layout.tp,
+                                              layout.ep, layout.etp, layout.pp));
   }
   const LayerTables tables = PriceLayers(context, shape);
   PriceMemory(context, shape, split, parameters, tables.bytes, candidate);
   PriceTime(context, shape, split, parameters, tables.seconds, candidate);
   candidate.stage_recompute = CountRecompute(context, split);
   candidate.submodules = StateOnSubmodules(context, recompute);
-  if (recompute.mode == Recompute::kSelective) candidate.selective_note = SelectiveNote(context.software);
+  if (recompute.mode == Recompute::kSelective)
+    candidate.selective_note = SelectiveNote(context.software);
   return candidate;
 }
 

@@ -9,9 +9,11 @@
 namespace restow::plan {
 
 // Requires: the layout keeps the rules.
-Candidate PriceCandidate(const Context& context, const Layout& layout, const RecomputePlan& recompute);
+Candidate PriceCandidate(const Context& context, const Layout& layout,
+                         const RecomputePlan& recompute);
 
-// Parameters that set the pace of gradient traffic and of the optimizer: those of the busiest stage.
+// Parameters that set the pace of gradient traffic and of the optimizer: those of the busiest
+// stage.
 StageTraffic TrafficOf(const Job& job, const std::vector<StageParameters>& stages);
 
 // The schedule as memory sees it: a single stage accumulates gradients, whatever it is called.

@@ -50,9 +50,9 @@ bool TopList::Excludes(Seconds step) const {
 bool ParetoFront::Beats(Seconds step, Bytes peak) const {
   const double ranked = RankedSeconds(step);
   // The last point at most as slow has the smallest peak of all of those.
-  const auto after = std::upper_bound(
-      sorted_.begin(), sorted_.end(), ranked,
-      [](double s, const Scored& point) { return s < RankedSeconds(point.step); });
+  const auto after =
+      std::upper_bound(sorted_.begin(), sorted_.end(), ranked,
+                       [](double s, const Scored& point) { return s < RankedSeconds(point.step); });
   if (after == sorted_.begin()) return false;
   const Scored& point = *std::prev(after);
   return point.peak < peak || (point.peak == peak && RankedSeconds(point.step) < ranked);

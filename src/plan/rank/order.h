@@ -54,8 +54,8 @@ class ParetoFront {
   std::vector<Scored> sorted_;  // step rises, peak falls
 };
 
-// Candidates that do not fit, smallest peak first, one for each (tp, pp, recompute): variants of one
-// idea do not crowd out the others.
+// Candidates that do not fit, smallest peak first, one for each (tp, pp, recompute): variants of
+// one idea do not crowd out the others.
 class MissList {
  public:
   explicit MissList(int size) : size_(static_cast<std::size_t>(size)) {}

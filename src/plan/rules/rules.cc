@@ -193,7 +193,9 @@ Numbers WorldNumbers(const Job& job, const Layout& l) {
 }
 
 bool ExpertGridHolds(const Job&, const Layout& l) {
-  return static_cast<std::int64_t>(l.tp) * l.cp * l.dp % (static_cast<std::int64_t>(l.ep) * l.etp) == 0;
+  return static_cast<std::int64_t>(l.tp) * l.cp * l.dp %
+             (static_cast<std::int64_t>(l.ep) * l.etp) ==
+         0;
 }
 std::string ExpertGridDetail(const Job&, const Layout& l) {
   return fmt::format("ep·etp = {}·{} = {} does not tile the {} devices of a stage", l.ep, l.etp,
@@ -222,7 +224,8 @@ std::string BatchReplicasDetail(const Job& job, const Layout& l) {
                      job.training.global_batch);
 }
 Numbers BatchNumbers(const Job& job, const Layout& l) {
-  return {{"dp", l.dp}, {"micro_batch", l.micro_batch}, {"global_batch", job.training.global_batch}};
+  return {
+      {"dp", l.dp}, {"micro_batch", l.micro_batch}, {"global_batch", job.training.global_batch}};
 }
 
 bool BatchHolds(const Job& job, const Layout& l) {
@@ -250,9 +253,9 @@ bool ScheduleVppHolds(const Job&, const Layout& l) {
   return (l.schedule == Schedule::kInterleaved) == (l.vpp > 1);
 }
 std::string ScheduleVppDetail(const Job&, const Layout& l) {
-  return l.vpp > 1 ? fmt::format("vpp {} needs the interleaved schedule, not {}", l.vpp,
-                                 Name(l.schedule))
-                   : std::string("the interleaved schedule needs vpp above 1");
+  return l.vpp > 1
+             ? fmt::format("vpp {} needs the interleaved schedule, not {}", l.vpp, Name(l.schedule))
+             : std::string("the interleaved schedule needs vpp above 1");
 }
 
 bool VppLayersHold(const Job& job, const Layout& l) {
@@ -270,8 +273,9 @@ bool InterleaveGroupsHold(const Job& job, const Layout& l) {
          l.micro_batches % l.pp == 0;
 }
 std::string InterleaveGroupsDetail(const Job&, const Layout& l) {
-  return fmt::format("the interleaved schedule runs micro-batches in groups of pp: {} do not divide by {}",
-                     l.micro_batches, l.pp);
+  return fmt::format(
+      "the interleaved schedule runs micro-batches in groups of pp: {} do not divide by {}",
+      l.micro_batches, l.pp);
 }
 
 // ---- state ---------------------------------------------------------------------------------
@@ -303,7 +307,8 @@ bool ZeroSpanHolds(const Job&, const Layout& l) {
 }
 std::string ZeroSpanDetail(const Job&, const Layout& l) {
   if (l.zero == 0) return "zero_span needs zero above 0: nothing is sharded";
-  return fmt::format("zero_span {} does not divide the {} ranks of dp·cp", l.zero_span, l.dp * l.cp);
+  return fmt::format("zero_span {} does not divide the {} ranks of dp·cp", l.zero_span,
+                     l.dp * l.cp);
 }
 
 constexpr std::array<Rule, 23> kRules = {{
@@ -326,7 +331,8 @@ constexpr std::array<Rule, 23> kRules = {{
     {"vpp-needs-pp", RuleLevel::kSchedule, VppNeedsPpHolds, VppNeedsPpDetail, VppNumbers},
     {"schedule-vpp", RuleLevel::kSchedule, ScheduleVppHolds, ScheduleVppDetail, VppNumbers},
     {"vpp-layers", RuleLevel::kSchedule, VppLayersHold, VppLayersDetail, VppNumbers},
-    {"interleave-groups", RuleLevel::kSchedule, InterleaveGroupsHold, InterleaveGroupsDetail, VppNumbers},
+    {"interleave-groups", RuleLevel::kSchedule, InterleaveGroupsHold, InterleaveGroupsDetail,
+     VppNumbers},
     {"zero-pipeline", RuleLevel::kState, ZeroPipelineHolds, ZeroPipelineDetail, ZeroNumbers},
     {"zero-framework", RuleLevel::kState, ZeroFrameworkHolds, ZeroFrameworkDetail, ZeroNumbers},
     {"zero-span", RuleLevel::kState, ZeroSpanHolds, ZeroSpanDetail, ZeroNumbers},

@@ -37,7 +37,8 @@ struct Rule {
 // All rules, in the order of their levels.
 const std::vector<Rule>& Rules();
 
-// The first rule of `level` that the layout breaks, or null. Looks only at dimensions fixed by then.
+// The first rule of `level` that the layout breaks, or null. Looks only at dimensions fixed by
+// then.
 const Rule* FirstBroken(RuleLevel level, const Job& job, const Layout& layout);
 // The first broken rule of any level for a whole layout.
 std::optional<Refusal> CheckRules(const Job& job, const Layout& layout);

@@ -24,12 +24,21 @@ struct Case {
 
 // Each rule broken by one change to a layout that keeps them all; 64 devices, Llama-3-70B's shape.
 const Case kCases[] = {
-    {"tp-heads", [](Job&, Layout& l) { l.tp = 128; l.dp = 1; },
+    {"tp-heads",
+     [](Job&, Layout& l) {
+       l.tp = 128;
+       l.dp = 1;
+     },
      "tp 128 does not divide the 64 attention heads"},
     {"tp-kv-heads",
-     [](Job& job, Layout& l) { job.training.framework = Framework::kTorch; l.tp = 16; l.dp = 4; },
+     [](Job& job, Layout& l) {
+       job.training.framework = Framework::kTorch;
+       l.tp = 16;
+       l.dp = 4;
+     },
      "tp 16 neither divides the 8 key/value heads nor can torch replicate them"},
-    {"tp-width", [](Job& job, Layout& l) {
+    {"tp-width",
+     [](Job& job, Layout& l) {
        job.model.stack.kinds[0].feed_forward.width = 28671;
        l.tp = 2;
        l.dp = 32;
@@ -37,20 +46,35 @@ const Case kCases[] = {
      "tp 2 does not divide the width 28671"},
     {"sp-needs-tp", [](Job&, Layout& l) { l.sp = true; },
      "sp needs tp above 1: there is nothing to split the sequence over"},
-    {"cp-sequence", [](Job& job, Layout& l) { job.training.sequence = 6; l.cp = 4; l.dp = 16; },
+    {"cp-sequence",
+     [](Job& job, Layout& l) {
+       job.training.sequence = 6;
+       l.cp = 4;
+       l.dp = 16;
+     },
      "2·cp = 8 does not divide the sequence of 6 tokens"},
     {"sp-sequence",
-     [](Job& job, Layout& l) { job.training.sequence = 12; l.sp = true; l.tp = 8; l.dp = 8; },
+     [](Job& job, Layout& l) {
+       job.training.sequence = 12;
+       l.sp = true;
+       l.tp = 8;
+       l.dp = 8;
+     },
      "cp·tp = 8 does not divide the sequence of 12 tokens, which sp splits"},
     {"cp-heads",
-     [](Job&, Layout& l) { l.cp = 16; l.cp_kind = CpKind::kAllToAll; l.dp = 4; },
+     [](Job&, Layout& l) {
+       l.cp = 16;
+       l.cp_kind = CpKind::kAllToAll;
+       l.dp = 4;
+     },
      "cp 16 by all-to-all does not divide the heads of a rank: 64 query and 8 key/value heads over "
      "tp 1"},
     {"no-experts", [](Job&, Layout& l) { l.ep = 2; },
      "dense has no experts to spread over ep 2 and etp 1"},
     {"world", [](Job&, Layout& l) { l.dp = 32; },
      "tp·cp·pp·dp = 1·1·1·32 = 32 is not the 64 devices"},
-    {"pp-layers", [](Job& job, Layout& l) {
+    {"pp-layers",
+     [](Job& job, Layout& l) {
        job.model.stack.order.resize(32);
        l.pp = 64;
        l.dp = 1;
@@ -61,7 +85,10 @@ const Case kCases[] = {
     {"batch", [](Job&, Layout& l) { l.micro_batch = 3; },
      "micro_batch·dp = 3·64 does not divide the global batch of 512 sequences"},
     {"vpp-needs-pp",
-     [](Job&, Layout& l) { l.vpp = 2; l.schedule = Schedule::kInterleaved; },
+     [](Job&, Layout& l) {
+       l.vpp = 2;
+       l.schedule = Schedule::kInterleaved;
+     },
      "vpp 2 needs a pipeline: pp is 1"},
     {"schedule-vpp", [](Job&, Layout& l) { l.schedule = Schedule::kInterleaved; },
      "the interleaved schedule needs vpp above 1"},
@@ -83,12 +110,24 @@ const Case kCases[] = {
        l.micro_batches = 30;
      },
      "the interleaved schedule runs micro-batches in groups of pp: 30 do not divide by 4"},
-    {"zero-pipeline", [](Job&, Layout& l) { l.zero = 3; l.pp = 2; l.dp = 32; },
+    {"zero-pipeline",
+     [](Job&, Layout& l) {
+       l.zero = 3;
+       l.pp = 2;
+       l.dp = 32;
+     },
      "zero 3 does not run with a pipeline in megatron: pp is 2"},
     {"zero-framework",
-     [](Job& job, Layout& l) { job.training.framework = Framework::kTorchtitan; l.zero = 1; },
+     [](Job& job, Layout& l) {
+       job.training.framework = Framework::kTorchtitan;
+       l.zero = 1;
+     },
      "torchtitan has no optimizer-only sharding (zero 1): it replicates, or shards with FSDP2"},
-    {"zero-span", [](Job&, Layout& l) { l.zero = 1; l.zero_span = 7; },
+    {"zero-span",
+     [](Job&, Layout& l) {
+       l.zero = 1;
+       l.zero_span = 7;
+     },
      "zero_span 7 does not divide the 64 ranks of dp·cp"},
 };
 
@@ -107,7 +146,11 @@ TEST(Rules, EachIsBrokenByItsOwnFaultAndSaysSoWithNumbers) {
     broken.insert(refusal->rule);
   }
   const Case experts[] = {
-      {"moe-needs-sp", [](Job&, Layout& l) { l.tp = 2; l.dp = 32; },
+      {"moe-needs-sp",
+       [](Job&, Layout& l) {
+         l.tp = 2;
+         l.dp = 32;
+       },
        "megatron runs experts under tp 2 only with sequence parallelism"},
       {"ep-experts", [](Job&, Layout& l) { l.ep = 3; }, "ep 3 does not divide the 256 experts"},
       {"etp-width", [](Job&, Layout& l) { l.etp = 3; },

@@ -143,7 +143,8 @@ class UnitSearch : public Counter {
   }
 
   // At least `peak` under every state.
-  void RefuseAll(const Layout& layout, const std::vector<StateChoice>& states, int plan, Bytes peak) {
+  void RefuseAll(const Layout& layout, const std::vector<StateChoice>& states, int plan,
+                 Bytes peak) {
     Scored scored;
     scored.layout = layout;
     scored.plan = plan;
@@ -203,9 +204,9 @@ class UnitSearch : public Counter {
   const bool bound_;
   Tables& tables_;
   const Bytes limit_;
-  std::vector<ExtraBytes> extras_;  // per class
-  std::vector<StateBytes> states_;  // per state and class
-  std::vector<Bytes> peaks_;        // per state
+  std::vector<ExtraBytes> extras_;     // per class
+  std::vector<StateBytes> states_;     // per state and class
+  std::vector<Bytes> peaks_;           // per state
   std::vector<Bytes> no_activations_;  // per class
 };
 

@@ -18,7 +18,8 @@ namespace restow::plan {
 
 struct SearchResult {
   CandidateCounts counts;
-  std::vector<Refusal> refused;  // one per rule in the order of Rules(), then memory; count may be 0
+  std::vector<Refusal>
+      refused;  // one per rule in the order of Rules(), then memory; count may be 0
   TopList top;
   ParetoFront front;
   MissList misses;

@@ -127,7 +127,8 @@ class BruteForce {
   bool IsTwin(const Layout& l) const {
     if (l.cp == 1 && l.cp_kind != FirstOf(job_.search.cp_kind, CpKind::kRing)) return true;
     const bool has_1f1b = Allows(job_.search.schedule, Schedule::k1F1B);
-    if (l.schedule == Schedule::kGpipe && has_1f1b && (l.pp == 1 || l.micro_batches == 1)) return true;
+    if (l.schedule == Schedule::kGpipe && has_1f1b && (l.pp == 1 || l.micro_batches == 1))
+      return true;
     const bool shards = l.dp * l.cp > 1 || l.tp * l.cp * l.dp > l.ep * l.etp;
     return !shards && zero_seen_.count(WithoutState(l)) != 0;
   }
@@ -263,8 +264,8 @@ TEST(Search, AnyNumberOfThreadsGivesTheSameAnswerAndTheSameCounts) {
 TEST(Search, CountsAddUp) {
   for (int seed = 1; seed <= 50; ++seed) {
     const PlanReport report = PlanAll(RandomJob(static_cast<std::uint64_t>(seed)), 5);
-    EXPECT_EQ(report.candidates.total, report.candidates.priced + report.candidates.refused +
-                                           report.candidates.bounded);
+    EXPECT_EQ(report.candidates.total,
+              report.candidates.priced + report.candidates.refused + report.candidates.bounded);
     std::int64_t refused = 0;
     for (const Refusal& refusal : report.refused) refused += refusal.count;
     EXPECT_EQ(refused, report.candidates.refused);

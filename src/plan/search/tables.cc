@@ -20,7 +20,8 @@ int MicroBatchesThatMatter(const PipelineShape& shape) {
   return enough - enough % group + shape.micro_batches % group + group;
 }
 
-// Stages are alike when they hold the same kinds; where globs freeze single layers, which ones counts.
+// Stages are alike when they hold the same kinds; where globs freeze single layers, which ones
+// counts.
 bool Alike(std::vector<Chunk> a, std::vector<Chunk> b, bool layers_differ) {
   if (!layers_differ) {
     for (Chunk& chunk : a) chunk.first_layer = 0;
@@ -92,8 +93,7 @@ Tables::Tables(const Context& context, const std::vector<RecomputePlan>& plans)
 
 const ShapeCosts& Tables::Shape(const Layout& layout) {
   const MicroShape shape = LayerShape(layout);
-  const auto [place, fresh] =
-      shapes_.try_emplace(ShapeKey{shape.micro_batch, shape.dp, shape.pp});
+  const auto [place, fresh] = shapes_.try_emplace(ShapeKey{shape.micro_batch, shape.dp, shape.pp});
   ShapeCosts& costs = place->second;
   if (!fresh) return costs;
   costs.shape = shape;
@@ -103,7 +103,8 @@ const ShapeCosts& Tables::Shape(const Layout& layout) {
     for (std::size_t mode = 0; mode < kRecomputeModes; ++mode) {
       if (!used_[mode]) continue;
       bytes[mode] = PriceLayerBytes(context_.software, kind, shape, static_cast<Recompute>(mode));
-      seconds[mode] = PriceLayerSeconds(context_.machine, kind, shape, static_cast<Recompute>(mode));
+      seconds[mode] =
+          PriceLayerSeconds(context_.machine, kind, shape, static_cast<Recompute>(mode));
     }
   }
   for (const RecomputePlan& plan : plans_) {
@@ -152,9 +153,10 @@ const ClassParameters& Tables::Parameters(const Layout& layout) {
   if (!fresh) return parameters;
   const SplitClasses& split = Split(layout.pp, layout.vpp);
   for (const int stage : split.first_stage) {
-    parameters.of_class.push_back(PriceStageParameters(
-        context_.software, context_.kinds, split.of_plan.front().chunks[static_cast<std::size_t>(stage)],
-        layout.tp, layout.ep, layout.etp, layout.pp));
+    parameters.of_class.push_back(
+        PriceStageParameters(context_.software, context_.kinds,
+                             split.of_plan.front().chunks[static_cast<std::size_t>(stage)],
+                             layout.tp, layout.ep, layout.etp, layout.pp));
   }
   parameters.traffic = TrafficOf(context_.job, parameters.of_class);
   parameters.traffic.layers_per_stage =
@@ -165,8 +167,8 @@ const ClassParameters& Tables::Parameters(const Layout& layout) {
 const std::vector<StageMoments>& Tables::Moments(const Layout& layout) {
   PipelineShape shape = PipelineOf(context_.job, layout);
   shape.micro_batches = MicroBatchesThatMatter(shape);
-  const auto [place, fresh] = moments_.try_emplace(
-      MomentKey{shape.schedule, shape.pp, shape.vpp, shape.micro_batches});
+  const auto [place, fresh] =
+      moments_.try_emplace(MomentKey{shape.schedule, shape.pp, shape.vpp, shape.micro_batches});
   std::vector<StageMoments>& moments = place->second;
   if (!fresh) return moments;
   for (int stage = 0; stage < shape.pp; ++stage) {

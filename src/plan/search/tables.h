@@ -1,8 +1,8 @@
 // Costs that many candidates share, kept while a search walks one unit after another.
 //
 // The same pieces as the plain path (price/candidate.h) in the order in which the enumeration fixes
-// dimensions: layers by the shape of a micro-batch, stages by the split, then the states. Not thread
-// safe: one per thread.
+// dimensions: layers by the shape of a micro-batch, stages by the split, then the states. Not
+// thread safe: one per thread.
 #pragma once
 
 #include <array>

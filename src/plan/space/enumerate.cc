@@ -48,7 +48,9 @@ class Walker {
     return values;
   }
 
-  std::vector<RankOrder> Orders() const { return Pick(choices_.order, {kDefaultOrder, kDpOutermost}); }
+  std::vector<RankOrder> Orders() const {
+    return Pick(choices_.order, {kDefaultOrder, kDpOutermost});
+  }
 
   int DevicesLeft() const {
     const std::int64_t used = static_cast<std::int64_t>(layout_.tp) * layout_.cp;
@@ -102,7 +104,8 @@ class Walker {
     for (const int ep : Pick(choices_.ep, AutomaticEp())) {
       layout_.ep = ep;
       const bool experts = job_.model.has_experts();
-      for (const int etp : Pick(choices_.etp, experts ? Divisors(layout_.tp) : std::vector<int>{1})) {
+      for (const int etp :
+           Pick(choices_.etp, experts ? Divisors(layout_.tp) : std::vector<int>{1})) {
         layout_.etp = etp;
         if (Holds(RuleLevel::kExperts)) units_.push_back({layout_});
       }
@@ -132,7 +135,8 @@ class Walker {
   }
 
   void Batch() {
-    for (const int size : Pick(choices_.micro_batch, Divisors(job_.training.global_batch / layout_.dp))) {
+    for (const int size :
+         Pick(choices_.micro_batch, Divisors(job_.training.global_batch / layout_.dp))) {
       layout_.micro_batch = size;
       layout_.micro_batches = job_.training.global_batch / layout_.dp / size;
       if (Holds(RuleLevel::kBatch)) Schedules();
@@ -169,7 +173,8 @@ class Walker {
       for (const int vpp : Pick(choices_.vpp, AutomaticVpp())) {
         layout_.vpp = vpp;
         // An automatic schedule follows a stated vpp.
-        if (choices_.schedule.automatic && (schedule == Schedule::kInterleaved) != (vpp > 1)) continue;
+        if (choices_.schedule.automatic && (schedule == Schedule::kInterleaved) != (vpp > 1))
+          continue;
         if (Holds(RuleLevel::kSchedule)) States();
       }
     }
@@ -177,7 +182,8 @@ class Walker {
     layout_.schedule = Schedule::k1F1B;
   }
 
-  // Groups of the dp·cp ranks that fill a level of the interconnect: its size over the stride of dp.
+  // Groups of the dp·cp ranks that fill a level of the interconnect: its size over the stride of
+  // dp.
   std::vector<int> AutomaticSpans() const {
     std::vector<int> spans = {0};
     const int group = layout_.dp * layout_.cp;
@@ -200,8 +206,10 @@ class Walker {
     for (const int zero : Pick(choices_.zero, {0, 1, 2, 3})) {
       layout_.zero = zero;
       layout_.zero_span = 0;
-      // What a framework cannot run is refused where it is stated, and not generated where it is not.
-      if (choices_.zero.automatic && FirstBroken(RuleLevel::kState, job_, layout_) != nullptr) continue;
+      // What a framework cannot run is refused where it is stated, and not generated where it is
+      // not.
+      if (choices_.zero.automatic && FirstBroken(RuleLevel::kState, job_, layout_) != nullptr)
+        continue;
       std::vector<int> spans = Pick(choices_.zero_span, AutomaticSpans());
       if (zero == 0) spans = {0};
       for (const int span : spans) AddState(span);

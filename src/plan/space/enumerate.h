@@ -2,15 +2,15 @@
 //
 // Order, outermost first: order, tp, sp, cp, cp_kind, ep, etp | pp (dp follows), micro_batch,
 // schedule, vpp, zero, zero_span; numbers ascending where automatic, as stated otherwise. Twins
-// (layouts that differ only where the difference has no effect: sp with tp 1, the kind of a cp of 1,
-// sharding over a single rank, GPipe with one micro-batch) are left out, not counted.
+// (layouts that differ only where the difference has no effect: sp with tp 1, the kind of a cp of
+// 1, sharding over a single rank, GPipe with one micro-batch) are left out, not counted.
 //
 // What `auto` means per dimension: tp, cp, pp: every divisor of the devices left; dp: what remains;
 // ep: divisors of the devices up to the experts; etp: divisors of tp; sp: off and, with tp above 1,
 // on; cp_kind: ring and all-to-all; micro_batch: divisors of the batch of a replica; schedule: 1f1b
 // and interleaved (GPipe is never faster and holds more: only when stated); vpp: 1 to 8 chunks;
-// zero: those of 0 to 3 that the framework runs; zero_span: the whole group, and groups that just fill a level of the interconnect;
-// order: the default, and the default with dp outside pp.
+// zero: those of 0 to 3 that the framework runs; zero_span: the whole group, and groups that just
+// fill a level of the interconnect; order: the default, and the default with dp outside pp.
 #pragma once
 
 #include <vector>
@@ -41,7 +41,8 @@ class LayoutVisitor {
 };
 
 // Units in order; what is refused above them goes to the visitor.
-std::vector<SearchUnit> EnumerateUnits(const Job& job, const Choices& choices, LayoutVisitor& visitor);
+std::vector<SearchUnit> EnumerateUnits(const Job& job, const Choices& choices,
+                                       LayoutVisitor& visitor);
 // All layouts of one unit.
 void EnumerateUnit(const Job& job, const Choices& choices, const SearchUnit& unit,
                    LayoutVisitor& visitor);

@@ -75,10 +75,12 @@ Model RandomModel(Random& random) {
   const int heads = random.Of<int>({4, 6, 8});
   Model model = DenseModel(random.Of<int>({2, 3, 4, 6, 8}), heads * 32, heads,
                            random.Of<int>({1, 2, heads}), random.Of<int>({256, 384}), 1000);
-  if (model.stack.kinds.front().attention.heads % model.stack.kinds.front().attention.kv_heads != 0) {
+  if (model.stack.kinds.front().attention.heads % model.stack.kinds.front().attention.kv_heads !=
+      0) {
     model.stack.kinds.front().attention.kv_heads = 1;
   }
-  if (random.Chance(25)) model.stack.kinds.front().attention.latent = LatentAttention{32, 16, 16, 8, 16};
+  if (random.Chance(25))
+    model.stack.kinds.front().attention.latent = LatentAttention{32, 16, 16, 8, 16};
   if (random.Chance(50)) AddExperts(random, model);
   if (random.Chance(20)) AddTower(random, model);
   model.tied = random.Chance(30);
@@ -194,8 +196,10 @@ Job RandomJob(std::uint64_t seed) {
   search.zero = random.Dim<int>({0, 1, 2, 3});
   search.sp = random.Dim<bool>({false, true});
   search.cp_kind = random.Dim<CpKind>({CpKind::kRing, CpKind::kAllToAll});
-  search.schedule = random.Dim<Schedule>({Schedule::kGpipe, Schedule::k1F1B, Schedule::kInterleaved});
-  search.recompute = random.Dim<Recompute>({Recompute::kOff, Recompute::kSelective, Recompute::kFull});
+  search.schedule =
+      random.Dim<Schedule>({Schedule::kGpipe, Schedule::k1F1B, Schedule::kInterleaved});
+  search.recompute =
+      random.Dim<Recompute>({Recompute::kOff, Recompute::kSelective, Recompute::kFull});
   if (search.recompute.automatic) {
     search.recompute.values = {Recompute::kOff, Recompute::kSelective, Recompute::kFull};
   }

@@ -1,6 +1,7 @@
 // Gradient reduction and weight gathering. Up to ZeRO-1 once per step: reduced under the last
 // backward of a stage, gathered under its first forward. ZeRO-2 holds no whole gradient to add
-// micro-batches into, so it reduces per layer and micro-batch; ZeRO-3 and FSDP gather so, too. Source: time-model.md section 2, "DP, ZeRO-1" and "FSDP/ZeRO-3".
+// micro-batches into, so it reduces per layer and micro-batch; ZeRO-3 and FSDP gather so, too.
+// Source: time-model.md section 2, "DP, ZeRO-1" and "FSDP/ZeRO-3".
 #include <algorithm>
 
 #include "plan/time/collective.h"
@@ -81,10 +82,9 @@ ExposedHidden ReducedPerMicroBatch(const Machine::Constants& k, const Layout& la
   const StepTraffic expert = ExpertTraffic(k, layout, traffic.expert);
   const double reduce = dense.reduce + expert.reduce, gather = dense.gather + expert.gather;
   const double layers = traffic.layers_per_stage;
-  const double exposed =
-      layout.micro_batches *
-          Exposed(reduce, k.data_exposed, layers * stages.layer_backward.value()) +
-      Exposed(gather, k.data_exposed, layers * stages.layer_forward.value());
+  const double exposed = layout.micro_batches * Exposed(reduce, k.data_exposed,
+                                                        layers * stages.layer_backward.value()) +
+                         Exposed(gather, k.data_exposed, layers * stages.layer_forward.value());
   return Split(exposed, layout.micro_batches * reduce + gather);
 }
 

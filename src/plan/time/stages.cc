@@ -76,8 +76,8 @@ StageSeconds AssembleStages(const Machine& machine, const KindTable& kinds, cons
     out.stage.push_back(everywhere + OneStage(kinds, chunks, layer_seconds, edges, means, 1));
     out.sum += out.stage.back();
   }
-  out.pace = static_cast<int>(std::max_element(out.stage.begin(), out.stage.end()) -
-                              out.stage.begin());
+  out.pace =
+      static_cast<int>(std::max_element(out.stage.begin(), out.stage.end()) - out.stage.begin());
   out.slowest = out.stage[static_cast<std::size_t>(out.pace)];
   Close(means, out);
   return out;

@@ -70,8 +70,8 @@ struct StageSeconds {
 };
 StageSeconds AssembleStages(const Machine& machine, const KindTable& kinds, const StageSplit& split,
                             const LayerSecondsTable& layer_seconds, const EdgeSeconds& edges);
-// The same from one stage of each class of equal stages (`first_stage`) and how many it has. `stage`
-// stays empty, so that a search allocates nothing.
+// The same from one stage of each class of equal stages (`first_stage`) and how many it has.
+// `stage` stays empty, so that a search allocates nothing.
 StageSeconds AssembleStageClasses(const Machine& machine, const KindTable& kinds,
                                   const StageSplit& split, const std::vector<int>& first_stage,
                                   const std::vector<int>& stages_in_class,
