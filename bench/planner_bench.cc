@@ -79,8 +79,14 @@ void CheckAnswers() {
   std::fprintf(stderr, "answers checked: search, bounds, threads and plain path agree\n");
 }
 
+// A device so large that memory refuses nothing: every candidate is priced, none merely refused.
+Job Roomy(Job job) {
+  job.cluster.device.memory = Bytes(std::int64_t{1} << 50);
+  return job;
+}
+
 void BM_price(benchmark::State& state) {
-  const Job job = AllAuto(DeepSeekV3(256));
+  const Job job = Roomy(AllAuto(DeepSeekV3(256)));
   std::int64_t priced = 0, total = 0;
   for (auto _ : state) {
     const SearchResult result = Run(job, 1, false);
@@ -94,7 +100,7 @@ void BM_price(benchmark::State& state) {
 }
 
 void BM_price_dense(benchmark::State& state) {
-  const Job job = AllAuto(Llama70B(256));
+  const Job job = Roomy(AllAuto(Llama70B(256)));
   std::int64_t priced = 0;
   for (auto _ : state) priced += Run(job, 1, false).counts.priced;
   state.counters["priced_per_s_core"] =
@@ -151,8 +157,17 @@ BENCHMARK(BM_growth)
 }  // namespace
 }  // namespace restow::plan
 
+// planner_bench [FILE]: the figures also as JSON in FILE.
 int main(int argc, char** argv) {
-  benchmark::Initialize(&argc, argv);
+  std::vector<std::string> words = {argv[0], "--benchmark_counters_tabular=true"};
+  if (argc > 1) {
+    words.push_back(std::string("--benchmark_out=") + argv[1]);
+    words.push_back("--benchmark_out_format=json");
+  }
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
   restow::plan::CheckAnswers();
   benchmark::RunSpecifiedBenchmarks();
   return 0;

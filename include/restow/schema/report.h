@@ -129,7 +129,7 @@ struct NearestMiss {
 };
 
 struct CandidateCounts {
-  std::int64_t total = 0;  // priced + refused + bounded
+  std::int64_t total = 0;  // priced + refused + bounded; bounded: cannot win, not looked at further
   std::int64_t priced = 0;
   std::int64_t refused = 0;
   std::int64_t bounded = 0;

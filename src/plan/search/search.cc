@@ -70,19 +70,12 @@ class UnitSearch : public Counter {
         limit_(MemoryLimit(context.job)) {}
 
   void Visit(const Layout& layout, const std::vector<StateChoice>& states) override {
-    const ShapeCosts& shape = tables_.Shape(layout);
+    ShapeCosts& shape = tables_.Shape(layout);
     const SplitClasses& split = tables_.Split(layout.pp, layout.vpp);
     const ClassParameters& parameters = tables_.Parameters(layout);
     PriceClassStates(layout, shape, parameters, states);
-    no_activations_.assign(extras_.size(), Bytes(0));
-    const Bytes least = PricePeaks(no_activations_, states.size());
-    const bool hopeless = least > limit_ && AllMissBy(least);
     for (int plan = 0; plan < static_cast<int>(choices_.recompute.size()); ++plan) {
-      if (hopeless) {
-        RefuseAll(layout, states, plan, least);
-      } else {
-        VisitPlan(layout, states, shape, split, parameters, plan);
-      }
+      VisitPlan(layout, states, shape, split, parameters, plan);
     }
   }
 
@@ -113,29 +106,35 @@ class UnitSearch : public Counter {
     return peak;
   }
 
-  void VisitPlan(const Layout& layout, const std::vector<StateChoice>& states,
-                 const ShapeCosts& shape, const SplitClasses& split,
-                 const ClassParameters& parameters, int plan) {
-    Scored scored;
-    scored.layout = layout;
-    scored.plan = plan;
-    // What some stages hold bounds from below what the worst one does.
-    std::vector<Bytes>& activations = tables_.FirstActivations(layout, shape, split, plan);
-    const Bytes least = PricePeaks(activations, states.size());
+  // From cheap to dear: a first bound on memory, a bound on time, then what the stages hold.
+  void VisitPlan(const Layout& layout, const std::vector<StateChoice>& states, ShapeCosts& shape,
+                 const SplitClasses& split, const ClassParameters& parameters, int plan) {
+    activations_.assign(extras_.size(), Bytes(0));
+    activations_.front() = tables_.LeastActivations(layout, shape, split, plan);
+    Bytes least = PricePeaks(activations_, states.size());
     if (least > limit_ && AllMissBy(least)) return RefuseAll(layout, states, plan, least);
     const StageSeconds stages = tables_.Stages(shape, split, plan);
     const Seconds bound = StepLowerBound(context_.machine, layout, stages, parameters.traffic);
-    const bool bounded = least <= limit_ && bound_ && CannotWin(bound, least);
-    // A stage holds no more than the first of its class; what is priced is checked on every one.
-    if (!bounded) {
-      tables_.AddOtherStages(layout, split, activations);
-      PricePeaks(activations, states.size());
+    if (CannotWin(bound, least)) {
+      result_.counts.bounded += static_cast<std::int64_t>(states.size());
+      return;
     }
+    // What the first stage of each class holds bounds from below what the worst one does.
+    std::vector<Bytes>& activations = tables_.FirstActivations(layout, shape, split, plan);
+    least = PricePeaks(activations, states.size());
+    if (least > limit_ && AllMissBy(least)) return RefuseAll(layout, states, plan, least);
+    if (CannotWin(bound, least)) {
+      result_.counts.bounded += static_cast<std::int64_t>(states.size());
+      return;
+    }
+    tables_.AddOtherStages(layout, split, activations);
+    PricePeaks(activations, states.size());
+    Scored scored;
+    scored.layout = layout;
+    scored.plan = plan;
     for (std::size_t s = 0; s < states.size(); ++s) {
       if (peaks_[s] > limit_) {
         RefuseMemory(scored, states[s], peaks_[s]);
-      } else if (bounded) {
-        ++result_.counts.bounded;
       } else {
         PriceState(scored, states[s], peaks_[s], stages, parameters.traffic);
       }
@@ -169,6 +168,7 @@ class UnitSearch : public Counter {
 
   // A bound a hair below the arithmetic's own noise, so that rounding never prunes a winner.
   bool CannotWin(Seconds bound, Bytes least) const {
+    if (!bound_ || least > limit_) return false;
     const Seconds step = bound * (1 - 1e-9);
     if (!before_.top.Excludes(step) && !result_.top.Excludes(step)) return false;
     return before_.front.Beats(step, least) || result_.front.Beats(step, least);
@@ -204,10 +204,10 @@ class UnitSearch : public Counter {
   const bool bound_;
   Tables& tables_;
   const Bytes limit_;
-  std::vector<ExtraBytes> extras_;     // per class
-  std::vector<StateBytes> states_;     // per state and class
-  std::vector<Bytes> peaks_;           // per state
-  std::vector<Bytes> no_activations_;  // per class
+  std::vector<ExtraBytes> extras_;  // per class
+  std::vector<StateBytes> states_;  // per state and class
+  std::vector<Bytes> peaks_;        // per state
+  std::vector<Bytes> activations_;  // per class: a first bound
 };
 
 int ThreadsFor(const SearchOptions& options) {

@@ -201,7 +201,8 @@ TEST(Search, BoundsNeverChangeTheAnswer) {
     const PlanReport all = PlanAll(job, 1 << 20);
     const PlanReport few = PlanAll(job, 3);
     ASSERT_EQ(few.candidates.total, all.candidates.total) << "seed " << seed;
-    ASSERT_EQ(few.candidates.refused, all.candidates.refused) << "seed " << seed;
+    // What is bounded early is not looked at further, so fewer may be seen not to fit.
+    ASSERT_LE(few.candidates.refused, all.candidates.refused) << "seed " << seed;
     ASSERT_EQ(few.ranked.size(), std::min<std::size_t>(3, all.ranked.size()));
     for (std::size_t i = 0; i < few.ranked.size(); ++i) {
       ASSERT_EQ(Key(few.ranked[i].layout), Key(all.ranked[i].layout)) << "seed " << seed;

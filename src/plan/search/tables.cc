@@ -91,7 +91,7 @@ Tables::Tables(const Context& context, const std::vector<RecomputePlan>& plans)
   }
 }
 
-const ShapeCosts& Tables::Shape(const Layout& layout) {
+ShapeCosts& Tables::Shape(const Layout& layout) {
   const MicroShape shape = LayerShape(layout);
   const auto [place, fresh] = shapes_.try_emplace(ShapeKey{shape.micro_batch, shape.dp, shape.pp});
   ShapeCosts& costs = place->second;
@@ -99,19 +99,22 @@ const ShapeCosts& Tables::Shape(const Layout& layout) {
   costs.shape = shape;
   for (const KindTable::Entry& kind : context_.kinds.entries) {
     auto& bytes = costs.bytes.emplace_back();
-    auto& seconds = costs.seconds.emplace_back();
     for (std::size_t mode = 0; mode < kRecomputeModes; ++mode) {
       if (!used_[mode]) continue;
       bytes[mode] = PriceLayerBytes(context_.software, kind, shape, static_cast<Recompute>(mode));
-      seconds[mode] =
-          PriceLayerSeconds(context_.machine, kind, shape, static_cast<Recompute>(mode));
     }
   }
   for (const RecomputePlan& plan : plans_) {
     costs.head.push_back(PriceHeadBytes(context_.software, context_.kinds, shape, EdgeMode(plan)));
   }
-  costs.edges = PriceEdges(context_.machine, shape);
   return costs;
+}
+
+void Tables::PriceSeconds(ShapeCosts& costs) const {
+  for (const KindTable::Entry& kind : context_.kinds.entries) {
+    costs.seconds.push_back(PriceLayerModes(context_.machine, kind, costs.shape));
+  }
+  costs.edges = PriceEdges(context_.machine, costs.shape);
 }
 
 const SplitClasses& Tables::Split(int pp, int vpp) {
@@ -210,7 +213,23 @@ void Tables::AddOtherStages(const Layout& layout, const SplitClasses& split,
   }
 }
 
-StageSeconds Tables::Stages(const ShapeCosts& shape, const SplitClasses& split, int plan) const {
+Bytes Tables::LeastActivations(const Layout& layout, const ShapeCosts& shape,
+                               const SplitClasses& split, int plan) const {
+  // A stated group may hold fewer; an offloaded layer holds nothing in between.
+  const bool grouped = context_.job.training.options.interleave_group.has_value();
+  if ((layout.vpp > 1 && grouped) || context_.software.attention_offloaded) return Bytes(0);
+  Bytes saved{};
+  for (const Chunk& chunk : split.of_plan[static_cast<std::size_t>(plan)].chunks.front()) {
+    for (const LayerRun& run : chunk.runs) {
+      const auto kind = static_cast<std::size_t>(run.kind);
+      saved += shape.bytes[kind][static_cast<std::size_t>(run.mode)].saved * run.count;
+    }
+  }
+  return saved * std::min(layout.micro_batches, layout.pp);
+}
+
+StageSeconds Tables::Stages(ShapeCosts& shape, const SplitClasses& split, int plan) const {
+  if (shape.seconds.empty()) PriceSeconds(shape);
   return AssembleStageClasses(context_.machine, context_.kinds,
                               split.of_plan[static_cast<std::size_t>(plan)], split.first_stage,
                               split.stages_in_class, shape.seconds, shape.edges);

@@ -23,8 +23,8 @@ namespace restow::plan {
 struct ShapeCosts {
   MicroShape shape;
   LayerBytesTable bytes;
-  LayerSecondsTable seconds;
   std::vector<HeadBytes> head;  // per recompute plan
+  LayerSecondsTable seconds;    // empty until asked for: much is refused on its bytes alone
   EdgeSeconds edges;
 };
 
@@ -62,8 +62,8 @@ class Tables {
  public:
   Tables(const Context& context, const std::vector<RecomputePlan>& plans);
 
-  // References stay valid until the next call with another unit's shape.
-  const ShapeCosts& Shape(const Layout& layout);
+  // References stay valid until the next unit.
+  ShapeCosts& Shape(const Layout& layout);
   const SplitClasses& Split(int pp, int vpp);
   const ClassParameters& Parameters(const Layout& layout);
   const std::vector<StageMoments>& Moments(const Layout& layout);
@@ -78,9 +78,15 @@ class Tables {
                                        const SplitClasses& split, int plan);
   void AddOtherStages(const Layout& layout, const SplitClasses& split,
                       std::vector<Bytes>& activations);
-  StageSeconds Stages(const ShapeCosts& shape, const SplitClasses& split, int plan) const;
+  // A lower bound on the in-flight bytes of the first stage: under every schedule it holds all it
+  // saves for min(micro-batches, stages) micro-batches at once.
+  Bytes LeastActivations(const Layout& layout, const ShapeCosts& shape, const SplitClasses& split,
+                         int plan) const;
+  StageSeconds Stages(ShapeCosts& shape, const SplitClasses& split, int plan) const;
 
  private:
+  void PriceSeconds(ShapeCosts& shape) const;
+
   using ShapeKey = std::tuple<int, int, int>;  // micro_batch, and dp, pp where they matter
   using SplitKey = std::pair<int, int>;
   using ParameterKey = std::tuple<int, int, int, int, int>;  // tp, ep, etp, pp, vpp

@@ -102,19 +102,23 @@ Pass AdapterProduct(const LayerContext& x, const char* target, double m, double 
          WeightProduct(x.k, x.k.wide, {m, n, rank}, true);
 }
 
-LayerSeconds PriceLayerSeconds(const Machine& machine, const KindTable::Entry& kind,
-                               const MicroShape& shape, Recompute mode) {
-  const LayerContext x = ContextOf(machine, kind, shape);
-  LayerSeconds out;
-  if (x.tokens <= 0) return out;
+namespace {
+
+// What a layer costs whatever is recomputed.
+LayerPieces PiecesOf(const LayerContext& x) {
   LayerPieces p;
   AddAttentionBlock(x, p);
-  if (kind.kind->feed_forward.experts) {
+  if (x.kind.feed_forward.experts) {
     AddExperts(x, p);
   } else {
     AddDenseFeedForward(x, p);
   }
   AddModelParallel(x, p);
+  return p;
+}
+
+LayerSeconds UnderMode(const LayerContext& x, LayerPieces p, Recompute mode) {
+  LayerSeconds out;
   AddHostFloor(x, mode, p);
 
   AddForward(p, out.forward);
@@ -136,6 +140,26 @@ LayerSeconds PriceLayerSeconds(const Machine& machine, const KindTable::Entry& k
   out.forward_total = Sum(out.forward);
   out.backward_total = Sum(out.backward) + out.recompute;
   return out;
+}
+
+}  // namespace
+
+LayerSeconds PriceLayerSeconds(const Machine& machine, const KindTable::Entry& kind,
+                               const MicroShape& shape, Recompute mode) {
+  const LayerContext x = ContextOf(machine, kind, shape);
+  return x.tokens > 0 ? UnderMode(x, PiecesOf(x), mode) : LayerSeconds{};
+}
+
+LayerModes PriceLayerModes(const Machine& machine, const KindTable::Entry& kind,
+                           const MicroShape& shape) {
+  const LayerContext x = ContextOf(machine, kind, shape);
+  LayerModes modes;
+  if (x.tokens <= 0) return modes;
+  const LayerPieces pieces = PiecesOf(x);
+  for (std::size_t mode = 0; mode < kRecomputeModes; ++mode) {
+    modes[mode] = UnderMode(x, pieces, static_cast<Recompute>(mode));
+  }
+  return modes;
 }
 
 }  // namespace restow::plan

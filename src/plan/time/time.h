@@ -45,6 +45,11 @@ struct LayerSeconds {
 LayerSeconds PriceLayerSeconds(const Machine& machine, const KindTable::Entry& kind,
                                const MicroShape& shape, Recompute mode);
 
+// The same under every mode at once.
+using LayerModes = std::array<LayerSeconds, kRecomputeModes>;
+LayerModes PriceLayerModes(const Machine& machine, const KindTable::Entry& kind,
+                           const MicroShape& shape);
+
 // ---- embedding, head, multi-token prediction -----------------------------------------------
 
 struct EdgeSeconds {
@@ -59,7 +64,7 @@ EdgeSeconds PriceEdges(const Machine& machine, const MicroShape& shape);
 
 // Seconds of every stage for one micro-batch: forward + backward + recompute, edges included, and
 // multi-token prediction spread over the stages. `layer_seconds[kind][mode]`.
-using LayerSecondsTable = std::vector<std::array<LayerSeconds, kRecomputeModes>>;
+using LayerSecondsTable = std::vector<LayerModes>;
 struct StageSeconds {
   std::vector<Seconds> stage;             // all work, one micro-batch
   Seconds layer_forward, layer_backward;  // mean of the language model's layers (windows that hide
