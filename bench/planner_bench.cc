@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -150,7 +151,7 @@ BENCHMARK(BM_deepseek_1024)->Name("deepseek_1024")->Unit(benchmark::kMillisecond
 BENCHMARK(BM_growth)
     ->Name("growth")
     ->RangeMultiplier(4)
-    ->Range(4, 16384)
+    ->Range(1, 16384)
     ->Unit(benchmark::kMillisecond)
     ->UseRealTime();
 

@@ -21,7 +21,7 @@ int RunExplain(const Options& options) {
   CheckOutputs(options.common, answer);
   const JobReader reader(options.job, options.common);
   // The candidate comes from the arguments; what it is held against is the job's whole search.
-  const OneCandidate one = TheCandidate(reader.Read());
+  const Job narrowed = reader.Read();
   const Job job = reader.Read({});
   WarnUnknown(job, options.common);
   const InterruptGuard interrupt;
@@ -32,7 +32,7 @@ int RunExplain(const Options& options) {
   if (progress.shown()) {
     search.progress = [&](const SearchProgress& state) { progress.Show(state); };
   }
-  explanation = Explain(job, one, search);
+  explanation = Explain(job, CandidateUnder(narrowed, search), search);
   progress.Clear();
   if (interrupt.raised()) Say("interrupted: compared with the best found so far");
   Deliver(options.common, answer);

@@ -1,6 +1,7 @@
 // From what a job states to the one candidate it means.
 #include <fmt/format.h>
 
+#include "plan/search/search.h"
 #include "plan/space/choices.h"
 #include "restow/plan/planner.h"
 
@@ -84,6 +85,48 @@ OneCandidate TheCandidate(const Job& job) {
   }
   Finish(job, l);
   return one;
+}
+
+namespace {
+
+template <class T>
+bool IsOpen(const Dimension<T>& dimension) {
+  return dimension.stated && !dimension.one_value();
+}
+
+bool LeavesSomethingOpen(const SearchSpace& s) {
+  return IsOpen(s.order) || IsOpen(s.tp) || IsOpen(s.sp) || IsOpen(s.cp) || IsOpen(s.cp_kind) ||
+         IsOpen(s.pp) || IsOpen(s.vpp) || IsOpen(s.schedule) || IsOpen(s.ep) || IsOpen(s.etp) ||
+         IsOpen(s.dp) || IsOpen(s.micro_batch) || IsOpen(s.zero) || IsOpen(s.zero_span) ||
+         IsOpen(s.recompute);
+}
+
+// Open dimensions as if nothing were said about them.
+template <class T>
+void Forget(Dimension<T>& dimension) {
+  if (IsOpen(dimension)) dimension = Dimension<T>{};
+}
+
+}  // namespace
+
+OneCandidate CandidateUnder(const Job& job, const SearchOptions& options) {
+  if (!LeavesSomethingOpen(job.search)) return TheCandidate(job);
+  const plan::Context context(job);
+  const plan::Choices choices = plan::ResolveChoices(job);
+  SearchOptions one = options;
+  one.top = 1;
+  const plan::SearchResult result = plan::Search(context, choices, one);
+  const auto& best = result.top.sorted().empty() ? result.misses.sorted() : result.top.sorted();
+  if (!best.empty()) {
+    return {best.front().layout, choices.recompute[static_cast<std::size_t>(best.front().plan)]};
+  }
+  // Rules refuse all of it: the job's own values show which.
+  Job closed = job;
+  SearchSpace& s = closed.search;
+  Forget(s.order), Forget(s.tp), Forget(s.sp), Forget(s.cp), Forget(s.cp_kind), Forget(s.pp);
+  Forget(s.vpp), Forget(s.schedule), Forget(s.ep), Forget(s.etp), Forget(s.dp);
+  Forget(s.micro_batch), Forget(s.zero), Forget(s.zero_span), Forget(s.recompute);
+  return TheCandidate(closed);
 }
 
 OneCandidate CurrentCandidate(const Job& job) {
