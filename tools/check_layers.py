@@ -32,7 +32,7 @@ HOMES = {
     "pybind11": ["python/cpp/", "adapters/libtorch/python/"],
     "benchmark": ["bench/"],
 }
-TEST_ONLY = {"gtest", "gmock", "rapidcheck"}
+TEST_ONLY = {"gtest", "gmock"}
 # `plan` does no I/O and reads no environment and no clock.
 IMPURE_HEADERS = {"chrono", "cstdio", "ctime", "filesystem", "fstream", "iostream", "random",
                   "stdio.h", "time.h", "unistd.h"}

@@ -281,5 +281,18 @@ TEST(TheCandidate, AListIsRefusedByNameWhereOneValueIsNeeded) {
   }
 }
 
+TEST(CandidateUnder, OpenDimensionsTakeTheBestOfWhatIsLeft) {
+  Job job = SmallJob();
+  job.search.tp.stated = job.search.tp.automatic = true;
+  job.search.pp.stated = true;
+  job.search.pp.values = {2};
+  const Candidate best = PlanTop(job, 1).ranked.front();
+  const OneCandidate one = CandidateUnder(job, {});
+  EXPECT_EQ(one.layout, best.layout);
+  EXPECT_EQ(one.layout.pp, 2);
+  job.search.tp = Dimension<int>{};
+  EXPECT_EQ(CandidateUnder(job, {}).layout, TheCandidate(job).layout);
+}
+
 }  // namespace
 }  // namespace restow::plan
