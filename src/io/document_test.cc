@@ -54,6 +54,12 @@ TEST(Document, TruncatedAndBinaryAndEmptyFilesAreRefused) {
   EXPECT_EQ(Fault("  \n\n", Language::kJson), "f: the file is empty");
 }
 
+TEST(Document, ASecondYamlDocumentIsRefusedNotIgnored) {
+  EXPECT_EQ(Fault("a: 1\n---\nb: 2\n"),
+            "f:3:1: a second document starts here; one is read: remove the '---' between them");
+  EXPECT_EQ(Fault("---\na: 1\n"), "");
+}
+
 TEST(Document, DepthIsLimited) {
   EXPECT_NE(Fault(std::string(100, '[') + std::string(100, ']'), Language::kJson)
                 .find("nested deeper than 64 levels"),

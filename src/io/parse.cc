@@ -176,6 +176,12 @@ Node ParseYaml(std::string_view text, const std::string& name) {
     if (!parser.HandleNextDocument(events) || !tree.done()) {
       ThrowBadInput("the file is empty", {name, 0, 0});
     }
+    TreeBuilder rest;
+    YamlEvents more(rest, name);
+    if (parser.HandleNextDocument(more) && rest.done()) {
+      ThrowBadInput("a second document starts here; one is read: remove the '---' between them",
+                    rest.Take().where);
+    }
   } catch (const YAML::Exception& fault) {
     ThrowBadInput("not readable as YAML: " + fault.msg,
                   {name, fault.mark.line + 1, fault.mark.column + 1});

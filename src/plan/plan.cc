@@ -40,8 +40,8 @@ void FillRanked(const Context& context, const Choices& choices, const SearchResu
   }
 }
 
-// What would have to change when nothing in the space fits: a dimension outside it (never a mode
-// that was left out), more devices, or a smaller margin.
+// What would have to change when nothing in the space fits: a smaller margin, a dimension outside
+// it, said to be so (never a mode that was left out), or more devices under the search as stated.
 std::string Remedy(const Context& context, const Choices& choices, const Candidate& candidate) {
   const Job& job = context.job;
   if (candidate.peak <= candidate.capacity) {
@@ -54,15 +54,16 @@ std::string Remedy(const Context& context, const Choices& choices, const Candida
   }
   const OneCandidate one{candidate.layout, candidate.recompute};
   const auto changes = plan::FittingChanges(context, open, one, 1);
-  if (!changes.empty()) return changes.front().change;
+  if (!changes.empty()) return changes.front().change + " (outside the search)";
   for (const int factor : {2, 4, 8, 16}) {
     Job larger = job;
     larger.cluster.devices *= factor;
     larger.cluster.levels.back().size =
         std::max(larger.cluster.levels.back().size, larger.cluster.devices);
     const Context larger_context(larger);
-    if (!plan::FittingChanges(larger_context, open, one, 1).empty()) {
-      return fmt::format("{} devices", larger.cluster.devices);
+    const auto wider = plan::FittingChanges(larger_context, choices, one, 1);
+    if (!wider.empty()) {
+      return fmt::format("{} devices and {}", larger.cluster.devices, wider.front().change);
     }
   }
   return fmt::format("{} more memory on each device",

@@ -65,6 +65,29 @@ TEST(RecomputeDimension, AModeLeftOutIsNeverProposedNotEvenForALayerOrAsARemedy)
   }
 }
 
+TEST(NearestMisses, ARemedyOutsideTheSearchSaysSo) {
+  Job job = SmallJob();
+  for (Dimension<int>* one : {&job.search.tp, &job.search.pp, &job.search.cp}) {
+    one->stated = true;
+    one->values = {1};
+  }
+  job.search.zero.stated = true;
+  job.search.zero.values = {0};
+  // 16 bytes and more a parameter, unsharded: far over it; tp 8 divides them.
+  const PlanReport roomy = PlanTop(job, 1);
+  ASSERT_FALSE(roomy.ranked.empty());
+  job.search.margin = Bytes(0);
+  job.cluster.device.memory = Bytes(roomy.ranked.front().peak.value() / 8);
+  const PlanReport report = PlanTop(job, 1);
+  ASSERT_TRUE(report.ranked.empty());
+  ASSERT_FALSE(report.nearest_misses.empty());
+  for (const NearestMiss& miss : report.nearest_misses) {
+    if (miss.remedy.find("->") == std::string::npos) continue;
+    EXPECT_THAT(miss.remedy,
+                testing::AnyOf(HasSubstr("(outside the search)"), HasSubstr("devices and")));
+  }
+}
+
 TEST(RecomputeDimension, AModeThatDoesNotFitRemovesOnlyItsOwnPairs) {
   Job job = SmallJob();
   Allow(job, {Recompute::kFull});
