@@ -43,8 +43,9 @@ JobReader::JobReader(JobOptions job, const CommonOptions& common)
   if (job_.path == "-") stdin_document_ = std::make_unique<const Node>(ReadDocument("-"));
 }
 
-Job JobReader::Read(const std::vector<std::string>& dimensions) const {
+Job JobReader::Read(const std::vector<std::string>& dimensions, bool rules_decide) const {
   ReadOptions options;
+  options.rules_decide = rules_decide;
   options.strict = common_.strict;
   options.dimensions = dimensions;
   if (!job_.margin.empty()) options.margin = job_.margin;

@@ -53,9 +53,11 @@ class JobReader {
   JobReader(JobOptions job, const CommonOptions& common);
 
   // The job narrowed by `dimensions` alone. Errors: kBadInput, kUsage.
-  Job Read(const std::vector<std::string>& dimensions) const;
+  Job Read(const std::vector<std::string>& dimensions, bool rules_decide = false) const;
   // The job narrowed by the command line's own dimensions.
   Job Read() const { return Read(job_.dimensions); }
+  // The same for a candidate that is to be explained: what rules refuse is no bad input.
+  Job ReadForRules() const { return Read(job_.dimensions, true); }
 
  private:
   JobOptions job_;

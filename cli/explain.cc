@@ -21,7 +21,7 @@ int RunExplain(const Options& options) {
   CheckOutputs(options.common, answer);
   const JobReader reader(options.job, options.common);
   // The candidate comes from the arguments; what it is held against is the job's whole search.
-  const Job narrowed = reader.Read();
+  const Job narrowed = reader.ReadForRules();
   const Job job = reader.Read({});
   WarnUnknown(job, options.common);
   const InterruptGuard interrupt;

@@ -66,7 +66,7 @@ std::string NearestWord(std::string_view word, const std::vector<std::string>& c
 
 std::string DidYouMean(std::string_view word, const std::vector<std::string>& candidates) {
   const std::string nearest = NearestWord(word, candidates);
-  return nearest.empty() ? "" : fmt::format("; did you mean '{}'?", nearest);
+  return nearest.empty() || nearest == word ? "" : fmt::format("; did you mean '{}'?", nearest);
 }
 
 bool GlobMatches(std::string_view pattern, std::string_view name) {

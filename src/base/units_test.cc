@@ -53,6 +53,7 @@ TEST(Units, FormattingIsShort) {
 
 TEST(Text, TyposFindTheirWord) {
   EXPECT_EQ(NearestWord("selectiv", {"off", "selective", "full"}), "selective");
+  EXPECT_EQ(DidYouMean("tp", {"tp", "pp"}), "") << "a word that is right is no typo";
   EXPECT_EQ(NearestWord("banana", {"off", "selective", "full"}), "");
 }
 

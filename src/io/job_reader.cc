@@ -105,6 +105,7 @@ Job ReadJob(const Node& document, const std::string& base_folder, const ReadOpti
                                       : ReadOwnJob(document, base_folder, read);
   if (job.name.empty()) job.name = StemOf(document.where.file);
   ApplyOptions(options, job.search);
+  if (options.margin) job.where["search.margin"] = {"argument --margin " + *options.margin, 0, 0};
   for (const std::string& argument : options.dimensions) read += "\n" + argument;
   if (options.margin) read += "\n--margin " + *options.margin;
   if (options.calibration_path) {
@@ -117,6 +118,7 @@ Job ReadJob(const Node& document, const std::string& base_folder, const ReadOpti
   job.digest = Digest(read);
   if (options.strict) HoldStrict(job);
   Validate(job);
+  if (!options.rules_decide) ValidateSearch(job);
   return job;
 }
 

@@ -48,7 +48,8 @@ RecomputePlan ReadLayerModes(const Node& list, int layers) {
   for (const Node& item : list.items) {
     Members fields(item);
     const Node& where = fields.Need("layers", "state them like 0-3");
-    const Recompute mode = ReadSingleRecompute(fields.Take("mode"), item.path + ".mode");
+    const Recompute mode = ReadSingleRecompute(&fields.Need("mode", "state off, selective or full"),
+                                               item.path + ".mode");
     fields.RefuseRest();
     for (const Node& part : Elements(where)) {
       const Range range = ReadRange(part.AsString(), where, layers);

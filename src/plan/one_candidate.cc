@@ -50,7 +50,7 @@ void Finish(const Job& job, Layout& l) {
   const std::int64_t per_step = static_cast<std::int64_t>(l.dp) * l.micro_batch;
   l.micro_batches =
       static_cast<int>(std::max<std::int64_t>(1, job.training.global_batch / per_step));
-  if (l.zero_span == l.dp * l.cp) l.zero_span = 0;
+  if (l.zero > 0 && l.zero_span == l.dp * l.cp) l.zero_span = 0;
 }
 
 }  // namespace

@@ -179,6 +179,19 @@ TEST(Dimensions, AListNarrowsTheSearchAndCurrentFixesWhatIsLeftOut) {
   EXPECT_EQ(tp, (std::set<int>{2, 4}));
 }
 
+TEST(Dimensions, AStatedSpanIsNeverDroppedWithTheShardingItBelongsTo) {
+  Job job = SmallJob();
+  job.search.zero_span.stated = true;
+  job.search.zero_span.values = {3};  // divides no group of eight devices
+  const PlanReport report = PlanTop(job, 5);
+  EXPECT_TRUE(report.ranked.empty());
+  EXPECT_EQ(report.candidates.total, report.candidates.refused);
+  job.search.zero_span.values = {2};
+  for (const Candidate& candidate : PlanTop(job, 1 << 20).ranked) {
+    EXPECT_GT(candidate.layout.zero, 0);
+  }
+}
+
 TEST(Dimensions, TheExpertGridTilesTheDevices) {
   Job job = DeepSeekV3(64);
   job.search.pp.stated = true;

@@ -100,8 +100,15 @@ std::string Peak(const Candidate& best) {
 }
 
 std::string Reserved(const Candidate& best) {
-  return fmt::format("for #1 the allocator is expected to hold {} to {}",
-                     FormatBytes(best.reserved_low), FormatBytes(best.reserved_high));
+  const std::string held =
+      fmt::format("for #1 the allocator is expected to hold {} to {}",
+                  FormatBytes(best.reserved_low), FormatBytes(best.reserved_high));
+  if (best.reserved_high <= best.capacity) return held;
+  // The band grows with the peak, so the peak that leaves room is smaller in proportion.
+  const double share =
+      static_cast<double>(best.peak.value()) / static_cast<double>(best.reserved_high.value());
+  const Bytes room = WholeBytes(static_cast<double>(best.capacity.value()) * (1 - share));
+  return held + fmt::format(": it may run out; a margin of {} leaves room", FormatBytes(room));
 }
 
 std::string Figures(const PlanReport& report) {

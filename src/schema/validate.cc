@@ -268,11 +268,16 @@ void CheckBatch(const Job& job, const Degrees& d, const std::vector<int>& dp) {
   for (const std::int64_t unit : units) {
     if (batch % unit == 0) return;
   }
-  ThrowBadInput(
-      fmt::format("training.global_batch is {}, which dp {} x micro_batch {} cannot divide into "
-                  "micro-batches; the nearest batch that works is {}",
-                  batch, dp.empty() ? "1" : Listed(dp), Listed(micro), NearestBatch(units, batch)),
-      job.At("training.global_batch"));
+  // An argument came last, so it is what does not go with the file's batch.
+  const Dimension<int>& stated = job.search.micro_batch;
+  const bool by_argument = stated.stated && stated.where.line == 0 && !stated.where.file.empty();
+  const std::string who = dp.empty()
+                              ? fmt::format("micro_batch {}", Listed(micro))
+                              : fmt::format("dp {} x micro_batch {}", Listed(dp), Listed(micro));
+  ThrowBadInput(fmt::format("training.global_batch is {}, which {} cannot divide into "
+                            "micro-batches; the nearest batch that works is {}",
+                            batch, who, NearestBatch(units, batch)),
+                by_argument ? stated.where : job.At("training.global_batch"));
 }
 
 void CheckExpertParallel(const Job& job) {
@@ -328,6 +333,9 @@ void Validate(const Job& job) {
   CheckCluster(job);
   CheckMargin(job);
   CheckCurrent(job);
+}
+
+void ValidateSearch(const Job& job) {
   CheckExpertParallel(job);
   const Degrees degrees = DegreesOf(job);
   CheckBatch(job, degrees, DataParallel(job, degrees));

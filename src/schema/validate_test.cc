@@ -40,6 +40,7 @@ std::string FaultOf(const std::function<void(Job&)>& spoil) {
   spoil(job);
   try {
     Validate(job);
+    ValidateSearch(job);
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ErrorCode::kBadInput);
     return error.what();

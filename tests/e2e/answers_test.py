@@ -43,6 +43,16 @@ class AnswersTest(CommandTest):
         self.check_width(text)
         self.assertIn(explanation["over"]["term"], text)
 
+    def test_explain_names_the_rule_where_degrees_or_batch_cannot_be(self):
+        for words, rule in ((("tp=8", "cp=4", "pp=4", "recompute=off"), "world"),
+                            (("tp=8", "pp=4", "dp=3", "recompute=off"), "world"),
+                            (("tp=8", "pp=4", "micro_batch=3", "recompute=off"), "batch")):
+            explanation = self.json_of("explain", LLAMA, *words)
+            validate(explanation, "explanation")
+            self.assertEqual(explanation["verdict"], "refused", words)
+            self.assertEqual(explanation["rule"], rule)
+            self.assertTrue(explanation["nearest"], words)
+
     def test_compare_takes_ranks_current_and_quoted_settings(self):
         for a, b in (("1", "current"), ("1", "2"), ("current", " ".join(FITTING))):
             comparison = self.json_of("compare", LLAMA, a, b)

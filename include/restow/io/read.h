@@ -15,6 +15,9 @@ struct ReadOptions {
   bool strict = false;  // a field that no reader knows is refused instead of listed
   // "dimension=value" from the command line; they replace what the file's `search` says.
   std::vector<std::string> dimensions;
+  // Leave impossible degrees and batches to the planner's rules, which name themselves and the
+  // nearest change: for a candidate that is to be explained.
+  bool rules_decide = false;
   std::optional<std::string> margin;            // a size
   std::optional<std::string> calibration_path;  // replaces the shipped constants
 };

@@ -37,5 +37,8 @@ struct Job {
 
 // Checks across fields, once. Throws kBadInput with position, value and remedy.
 void Validate(const Job& job);
+// Checks that the search space holds anything: degrees that divide the devices, a batch that
+// divides, experts that can be placed. Throws kBadInput.
+void ValidateSearch(const Job& job);
 
 }  // namespace restow

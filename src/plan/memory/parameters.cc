@@ -1,8 +1,8 @@
 // Parameters one rank holds: of a layer, of a stage.
 #include <algorithm>
 
+#include "plan/frozen.h"
 #include "plan/memory/dims.h"
-#include "plan/memory/frozen.h"
 #include "plan/memory/memory.h"
 
 namespace restow::plan {

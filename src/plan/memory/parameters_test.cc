@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include "plan/frozen.h"
 #include "plan/memory/test_support.h"
 
 namespace restow::plan {
@@ -154,6 +155,8 @@ TEST(PriceStageParameters, LoraTrainsOnlyItsAdapters) {
 
 TEST(PriceStageParameters, GlobsAndTargetsThatNameNothingAreRefused) {
   Job job = Llama8b();
+  job.training.frozen = {"*"};
+  EXPECT_THROW(CheckFrozen(job), Error) << "nothing would be trained";
   job.training.frozen = {"encoder.*"};
   EXPECT_THROW(Stage(job, 1, 0), Error);
   job.training.frozen = {};

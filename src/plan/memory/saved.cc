@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "plan/memory/frozen.h"
+#include "plan/frozen.h"
 #include "plan/memory/memory.h"
 #include "plan/memory/working.h"
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <string_view>
 
-#include "plan/memory/frozen.h"
+#include "plan/frozen.h"
 
 namespace restow::plan {
 namespace {

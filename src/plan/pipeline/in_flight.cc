@@ -135,6 +135,11 @@ std::vector<Moment> GpipeMoments(const PipelineShape& shape) {
 
 }  // namespace
 
+PipelineShape WithoutRepetitions(const PipelineShape& shape) {
+  // The first stage warms up longest, so what it needs holds the others' moments too.
+  return shape.schedule == Schedule::kGpipe ? shape : Clipped(shape, 0);
+}
+
 std::vector<Event> StageEvents(const PipelineShape& shape, int stage) {
   RESTOW_CHECK(stage >= 0 && stage < shape.pp && shape.vpp >= 1 && shape.micro_batches >= 1);
   std::vector<Event> events;

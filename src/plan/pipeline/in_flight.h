@@ -53,6 +53,10 @@ std::vector<Event> StageEvents(const PipelineShape& shape, int stage);
 // as much alive in every chunk. Few, and the same for every size of the chunks.
 std::vector<Moment> PeakMoments(const PipelineShape& shape, int stage);
 
+// The same pipeline with as few micro-batches as have the same moments on every stage: shapes that
+// differ only in repetitions become equal, as keys of a table.
+PipelineShape WithoutRepetitions(const PipelineShape& shape);
+
 struct InFlightPeak {
   Bytes bytes;
   Moment moment;

@@ -128,5 +128,37 @@ TEST(PeakInFlight, TiesKeepTheFirstMoment) {
   EXPECT_THAT(peak.moment.alive, ::testing::ElementsAre(2));
 }
 
+// What a table is keyed by must stand for every shape that shares the key, on every stage.
+TEST(WithoutRepetitions, KeepsTheLargestSumOfEveryStage) {
+  const std::vector<ChunkBytes> sizes = {{Bytes(7), Bytes(3), Bytes(5)},
+                                         {Bytes(11), Bytes(2), Bytes(1)},
+                                         {Bytes(4), Bytes(9), Bytes(6)}};
+  int clipped = 0;
+  for (const int group : {0, 3, 5}) {
+    for (int pp = 2; pp <= 8; ++pp) {
+      for (int vpp = 1; vpp <= 3; ++vpp) {
+        for (int m = 1; m <= 64; ++m) {
+          PipelineShape shape;
+          shape.schedule = vpp > 1 ? Schedule::kInterleaved : Schedule::k1F1B;
+          shape.pp = pp;
+          shape.vpp = vpp;
+          shape.micro_batches = m;
+          shape.group = group;
+          const PipelineShape key = WithoutRepetitions(shape);
+          if (key == shape) continue;
+          ++clipped;
+          const std::vector<ChunkBytes> chunks(sizes.begin(), sizes.begin() + vpp);
+          for (int stage = 0; stage < pp; ++stage) {
+            ASSERT_EQ(PeakInFlight(PeakMoments(key, stage), chunks).bytes,
+                      PeakInFlight(PeakMoments(shape, stage), chunks).bytes)
+                << "pp " << pp << " vpp " << vpp << " m " << m << " group " << group;
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(clipped, 500);
+}
+
 }  // namespace
 }  // namespace restow::plan

@@ -7,19 +7,6 @@
 namespace restow::plan {
 namespace {
 
-// Interleaved schedules repeat after a few groups; beyond that, more micro-batches of the same
-// remainder change nothing that is alive at once.
-constexpr int kGroupsThatMatter = 4;
-
-int MicroBatchesThatMatter(const PipelineShape& shape) {
-  if (shape.schedule == Schedule::kGpipe) return shape.micro_batches;
-  const int group = shape.group > 0 ? shape.group : shape.pp;
-  if (shape.vpp == 1) return std::min(shape.micro_batches, shape.pp);
-  const int enough = kGroupsThatMatter * std::max(group, shape.pp);
-  if (shape.micro_batches <= enough + group) return shape.micro_batches;
-  return enough - enough % group + shape.micro_batches % group + group;
-}
-
 // Stages are alike when they hold the same kinds; where globs freeze single layers, which ones
 // counts.
 bool Alike(std::vector<Chunk> a, std::vector<Chunk> b, bool layers_differ) {
@@ -168,8 +155,7 @@ const ClassParameters& Tables::Parameters(const Layout& layout) {
 }
 
 const std::vector<StageMoments>& Tables::Moments(const Layout& layout) {
-  PipelineShape shape = PipelineOf(context_.job, layout);
-  shape.micro_batches = MicroBatchesThatMatter(shape);
+  const PipelineShape shape = WithoutRepetitions(PipelineOf(context_.job, layout));
   const auto [place, fresh] =
       moments_.try_emplace(MomentKey{shape.schedule, shape.pp, shape.vpp, shape.micro_batches});
   std::vector<StageMoments>& moments = place->second;

@@ -211,7 +211,7 @@ class Walker {
       if (choices_.zero.automatic && FirstBroken(RuleLevel::kState, job_, layout_) != nullptr)
         continue;
       std::vector<int> spans = Pick(choices_.zero_span, AutomaticSpans());
-      if (zero == 0) spans = {0};
+      if (zero == 0 && choices_.zero_span.automatic) spans = {0};
       for (const int span : spans) AddState(span);
       if (!StateMatters() && !states_.empty()) break;
     }

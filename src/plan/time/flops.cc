@@ -2,8 +2,8 @@
 // parameter of a product (4 where the weight does not learn), attention at its causal half, windows
 // respected, recompute not counted; the embedding look-up is no product.
 #include "plan/time/attention.h"
-#include "plan/time/frozen.h"
 #include "plan/time/time.h"
+#include "plan/time/trained.h"
 
 namespace restow::plan {
 namespace {
@@ -75,10 +75,12 @@ double LanguageFlops(const Job& job) {
 // All towers and the projector, one sequence of the language model.
 double TowerFlops(const Job& job) {
   double flops = 0;
-  for (const Tower& tower : job.model.towers) {
+  for (std::size_t t = 0; t < job.model.towers.size(); ++t) {
+    const Tower& tower = job.model.towers[t];
     const double tokens =
         job.training.visual_tokens > 0 ? job.training.visual_tokens : tower.patches;
-    const std::vector<Trained> trained(tower.stack.kinds.size(), TrainedTower(job, tower));
+    const std::vector<Trained> trained(tower.stack.kinds.size(),
+                                       TrainedTower(job, static_cast<int>(t)));
     flops += tokens * StackFlops(tower.stack, tokens, trained) +
              6.0 * static_cast<double>(job.model.projector_parameters) * tokens / tower.merge;
   }

@@ -329,9 +329,9 @@ void ResolveTrained(const Job& job, Machine::Constants& k) {
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     k.trained.push_back({&kinds[i], TrainedLayers(job, static_cast<int>(i))});
   }
-  for (const Tower& tower : job.model.towers) {
-    for (const LayerKind& kind : tower.stack.kinds) {
-      k.trained.push_back({&kind, TrainedTower(job, tower)});
+  for (std::size_t t = 0; t < job.model.towers.size(); ++t) {
+    for (const LayerKind& kind : job.model.towers[t].stack.kinds) {
+      k.trained.push_back({&kind, TrainedTower(job, static_cast<int>(t))});
     }
   }
 }

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "plan/time/frozen.h"
 #include "plan/time/software.h"
 #include "plan/time/time.h"
+#include "plan/time/trained.h"
 
 namespace restow::plan {
 

@@ -1,4 +1,4 @@
-#include "plan/memory/frozen.h"
+#include "plan/frozen.h"
 
 #include <fmt/format.h>
 
@@ -43,7 +43,16 @@ std::string Respelled(std::string_view module) {
   return text;
 }
 
+// The language model's own modules have its name in front in multimodal models.
+bool IsLanguageModule(std::string_view module) {
+  for (const std::string_view own : {"embed_tokens", "layers", "norm", "lm_head", "mtp"}) {
+    if (module.substr(0, module.find('.')) == own) return true;
+  }
+  return false;
+}
+
 bool AnyCovers(std::string_view glob, std::string_view module) {
+  if (glob == "model" || (glob == "language_model" && IsLanguageModule(module))) return true;
   return Covers(glob, module) || Covers(glob, Respelled(module));
 }
 
@@ -68,6 +77,13 @@ std::vector<std::string> AllModules(const Model& model) {
 void CheckGlobs(const Job& job) {
   if (job.training.frozen.empty()) return;
   const std::vector<std::string> modules = AllModules(job.model);
+  const bool all = std::all_of(modules.begin(), modules.end(), [&](const std::string& module) {
+    return IsFrozen(job.training, module);
+  });
+  if (all && !job.training.lora) {
+    ThrowBadInput("everything is frozen: nothing is trained; leave a module out of training.frozen",
+                  job.At("training.frozen"));
+  }
   for (const std::string& glob : job.training.frozen) {
     const std::string_view bare = WithoutPrefixes(glob);
     const bool named = std::any_of(modules.begin(), modules.end(), [&](const std::string& module) {
