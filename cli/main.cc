@@ -31,6 +31,7 @@ int Run(int argc, char** argv) {
       {"explain", "say why a candidate was refused or lost", DeclareExplain},
       {"compare", "set two candidates side by side", DeclareCompare},
       {"export", "write the activation plan of a candidate", DeclareExport},
+      {"validate", "hold the planner against measured runs", DeclareValidate},
       {"devices", "show a device preset; list presets", DeclareDevices},
       {"models", "show what is read of a model; list presets", DeclareModels},
       {"schema", "print a JSON Schema; list their names", DeclareSchema}};

@@ -19,6 +19,7 @@ MAY_INCLUDE = {
     "plan": {"schema", "base"},
     "swap": {"schema", "base"},
     "report": {"schema", "base"},
+    "validate": {"plan", "io", "schema", "base"},
 }
 # First part of a third-party header -> folders that may include it.
 HOMES = {

@@ -15,7 +15,8 @@ constexpr int kLossKernels = 3;
 constexpr int kLongestSequence = 1 << 28;
 
 bool KeepsFloatWeights(Framework framework) {
-  return framework != Framework::kMegatron && framework != Framework::kMindSpeed;
+  return framework != Framework::kMegatron && framework != Framework::kMindSpeed &&
+         framework != Framework::kDeepSpeed;
 }
 
 // A dtype, or none.

@@ -18,6 +18,7 @@ int DefaultZero(Framework framework) {
     case Framework::kHyperParallel:
       return 3;
     case Framework::kMegatron:
+    case Framework::kDeepSpeed:
     case Framework::kMindSpeed:
     case Framework::kMindFormers:
       return 1;

@@ -24,7 +24,8 @@ const char* Name(DType dtype) {
 }
 const char* Name(Framework framework) {
   static constexpr const char* names[] = {"megatron",  "torchtitan",  "torch",
-                                          "mindspeed", "mindformers", "hyperparallel"};
+                                          "mindspeed", "mindformers", "hyperparallel",
+                                          "deepspeed"};
   return Pick(names, framework);
 }
 const char* Name(Optimizer optimizer) {

@@ -8,6 +8,7 @@
 #include "restow/schema/activation_plan.h"
 #include "restow/schema/cluster.h"
 #include "restow/schema/report.h"
+#include "restow/schema/validation.h"
 
 namespace restow {
 
@@ -18,6 +19,8 @@ std::string ToJson(const Comparison& comparison);    // restow.comparison/1
 std::string ToJson(const Model& model);              // restow.model/1
 std::string ToJson(const Cluster& one_device);       // restow.device/1
 std::string ToJson(const ActivationPlan& plan);      // restow.activation-plan/1
+std::string ToJson(const Validation& validation);    // restow.validation/1
+std::string ToJson(const RunReport& run);            // restow.run/1
 
 // JSON Schema texts by name: job, plan-report, price, explanation, comparison, model, device,
 // activation-plan. Errors: kUsage listing the names.

@@ -99,6 +99,8 @@ struct Candidate {
       0;  // percent of the compute dtype's peak, causal attention halved, recompute not counted
   Bytes peak;                         // allocated, worst rank
   Bytes reserved_low, reserved_high;  // what the allocator is expected to hold for it
+  Bytes reserved;                     // the likeliest of that band
+  Bytes process;  // what the driver shows for the process: reserved, context and communicators
   Bytes capacity;
   Bytes limit;  // capacity less margin: fits == (peak <= limit)
   int worst_rank = 0;

@@ -11,7 +11,15 @@
 
 namespace restow {
 
-enum class Framework { kMegatron, kTorchtitan, kTorch, kMindSpeed, kMindFormers, kHyperParallel };
+enum class Framework {
+  kMegatron,
+  kTorchtitan,
+  kTorch,
+  kMindSpeed,
+  kMindFormers,
+  kHyperParallel,
+  kDeepSpeed,  // Megatron-DeepSpeed: pipelines, ZeRO-1 and -3, BF16_Optimizer
+};
 enum class Optimizer { kAdamW, kAdam, kSgd, kMuon, kAdafactor };
 enum class AttentionKernel { kFlash, kUnfused };
 enum class LossKernel { kFused, kUnfused, kChunked };

@@ -38,6 +38,10 @@ Pair MegatronLogits(const MemorySoftware& s, const HeadDims& d) {
   if (s.loss == LossStyle::kMegatronFused) {
     return {e * d.logits, from_logits + (d.sp ? e * d.own * d.hidden : 0)};
   }
+  if (s.loss == LossStyle::kMegatron2022) {
+    const std::int64_t bytes = (e + 8) * d.logits;
+    return {bytes, std::max(bytes, from_logits)};
+  }
   const std::int64_t wide =
       s.loss == LossStyle::kMegatronChunked ? (4 * d.logits + 7) / 8 : 4 * d.logits;
   return {e * d.logits + wide, std::max(e * d.logits + wide, from_logits)};

@@ -172,6 +172,8 @@ Bytes StagePeakBytes(const MemorySoftware& software, Bytes in_flight, const Stat
 
 struct ReservedBand {
   Bytes low, high;
+  Bytes likely;
+  Bytes process;  // with the context and the communicators: what nvidia-smi shows
 };
 // What the allocator holds for `stage`'s peak, on the job's framework. Source: memory-model.md 13.
 ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& stage);

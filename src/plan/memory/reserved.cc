@@ -1,31 +1,52 @@
 // From allocated to reserved bytes: a band, since the allocator's slack depends on the order and
-// sizes of temporaries that no formula here follows. Source: memory-model.md section 13.
+// sizes of temporaries that no formula here follows. Source: memory-model.md sections 11 and 13.
+#include <algorithm>
+
 #include "plan/memory/memory.h"
 
 namespace restow::plan {
 namespace {
 
-// Fifteen Megatron-LM runs that print both figures; runs with HybridEP buffers (1.175) left out.
-// Ascend prints no reserved figure: the same band stands in.
-constexpr double kMegatronLow = 1.026, kMegatronHigh = 1.079;
-
-// torchtitan: slack as multiples of the largest transient. Fitted: 0.2 on seven later runs, 1.2 on
-// four compiled and 2.3 on four eager runs of March 2024.
-constexpr double kTorchLow = 0.2, kTorchHighCompiled = 1.2, kTorchHighEager = 2.3;
-
 Bytes Scaled(Bytes bytes, double factor) {
   return WholeBytes(static_cast<double>(bytes.value()) * factor);
+}
+
+// Megatron-LM: shares of the allocated peak. Ascend prints no reserved figure: the same stands in.
+ReservedBand OfPeak(const Calibration& c, Bytes peak) {
+  return {Scaled(peak, c.Get("reserved.megatron.low", 1.026)),
+          Scaled(peak, c.Get("reserved.megatron.high", 1.079)),
+          Scaled(peak, c.Get("reserved.megatron", 1.05)),
+          {}};
+}
+
+// torchtitan: multiples of the largest transient.
+ReservedBand OfTransient(const MemorySoftware& software, const StageBytes& stage) {
+  const Calibration& c = software.job().calibration;
+  const bool first = software.job().training.release.find("2024-03") != std::string::npos;
+  const double low = c.Get("reserved.torch", 0.2);
+  const double high = software.eager ? c.Get("reserved.torch-2024.eager", 2.3)
+                                     : c.Get("reserved.torch-2024.compiled", 1.2);
+  const auto with = [&](double slack) {
+    return stage.peak + Scaled(stage.largest_transient, slack);
+  };
+  return {with(low), with(high), with(first ? high : low), {}};
 }
 
 }  // namespace
 
 ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& stage) {
-  if (software.megatron_like || software.ascend) {
-    return {Scaled(stage.peak, kMegatronLow), Scaled(stage.peak, kMegatronHigh)};
+  const Calibration& c = software.job().calibration;
+  const bool of_peak = software.megatron_like || software.ascend;
+  ReservedBand band = of_peak ? OfPeak(c, stage.peak) : OfTransient(software, stage);
+  if (software.framework == Framework::kDeepSpeed) {
+    band.likely = Scaled(stage.peak, c.Get("reserved.deepspeed", 1.10));
+    band.high = std::max(band.high, band.likely);
   }
-  const double high = software.eager ? kTorchHighEager : kTorchHighCompiled;
-  return {stage.peak + Scaled(stage.largest_transient, kTorchLow),
-          stage.peak + Scaled(stage.largest_transient, high)};
+  // CUDA's context, the communicators' buffers and, under DeepSpeed, two ZeRO buckets.
+  const bool deepspeed = software.framework == Framework::kDeepSpeed;
+  const double outside = deepspeed ? c.Get("process.deepspeed", 9.77e9) : c.Get("process", 2.0e9);
+  band.process = band.likely + WholeBytes(outside);
+  return band;
 }
 
 }  // namespace restow::plan

@@ -72,6 +72,7 @@ void ResolveTransformerEngine(const Job& job, MemorySoftware* s) {
 }
 
 LossStyle MegatronLoss(const Training& training) {
+  if (training.framework == Framework::kDeepSpeed) return LossStyle::kMegatron2022;
   const std::optional<std::string>& stated = training.options.loss;
   if (stated == "te-fused") return LossStyle::kMegatronFused;
   // `native` fuses operators of the same unfused algorithm: equal bytes (Megatron-LM
@@ -104,6 +105,16 @@ double MomentsOf(Optimizer optimizer) {
   return 2;
 }
 
+// DeepSpeed accumulates 16-bit gradients as they are; its BF16_Optimizer adds them into an fp32
+// buffer of its own that no rank shards, and its fp16 optimizer without ZeRO keeps fp32 copies of
+// the gradients too (DeepSpeed bf16_optimizer.py, unfused_optimizer.py; memory-model.md section 11).
+void ResolveDeepSpeed(const Job& job, MemorySoftware* s) {
+  const FrameworkOptions& options = job.training.options;
+  const bool bf16 = job.training.precision.compute == DType::kBf16;
+  if (!options.grad_bytes) s->gradient_bytes = bf16 ? 6 : 2;
+  s->unsharded_step_bytes = bf16 || options.optimizer_bytes ? 0 : 4;
+}
+
 void ResolveStates(const Job& job, MemorySoftware* s) {
   const Precision& precision = job.training.precision;
   const FrameworkOptions& options = job.training.options;
@@ -118,6 +129,7 @@ void ResolveStates(const Job& job, MemorySoftware* s) {
     s->master_bytes = std::min(s->master_bytes, s->optimizer_bytes);
     s->table_bytes = 0;
   }
+  if (s->framework == Framework::kDeepSpeed) ResolveDeepSpeed(job, s);
   // MindSpeed's --reuse-fp32-param: the weights are the upper halves of the master.
   if (options.reuse_fp32_params.value_or(false)) s->optimizer_bytes -= 2;
   s->optimizer_swapped = options.optimizer_swapped.value_or(false);
@@ -172,7 +184,9 @@ void ResolveKernels(const Training& training, MemorySoftware* s) {
   const FrameworkOptions& options = training.options;
   s->fused_attention = training.attention == AttentionKernel::kFlash;
   s->softmax_fp32 = options.softmax_fp32.value_or(false);
-  s->dropout = options.dropout.value_or(0) > 0;  // today's pretraining runs without
+  // Today's pretraining runs without; Megatron-DeepSpeed's recipes of 2022 ran with it.
+  const bool old = training.framework == Framework::kDeepSpeed;
+  s->dropout = options.dropout.value_or(old ? 0.1 : 0.0) > 0;
   s->deterministic = options.deterministic.value_or(false);
   // The runs measured let TE pick cuDNN, which is sequence-first too (section 5, last open
   // question).
@@ -191,7 +205,8 @@ MemorySoftware::MemorySoftware(const Job& job) : job_(&job) {
   CheckFrozen(job);
   framework = training.framework;
   megatron_like = framework == Framework::kMegatron || framework == Framework::kMindSpeed ||
-                  framework == Framework::kMindFormers;
+                  framework == Framework::kMindFormers || framework == Framework::kDeepSpeed;
+  pipeline_inputs = framework == Framework::kDeepSpeed;
   ascend = framework == Framework::kMindSpeed || framework == Framework::kMindFormers ||
            framework == Framework::kHyperParallel;
   expert_output_kept = megatron_like && ascend;

@@ -12,6 +12,7 @@ namespace restow::plan {
 enum class LossStyle {
   kMegatronFused,    // TransformerEngine's parallel cross-entropy: gradient overwrites the logits
   kMegatronUnfused,  // bf16 logits and one fp32 copy; `native-fused` is equal in bytes
+  kMegatron2022,     // bf16 logits, an fp32 copy and its exponential out of place
   kMegatronChunked,  // the same fp32 copy for one eighth of the tokens at a time
   kTorchCompiled,    // casts fused into the kernel
   kTorchEager,       // fp32 log-softmax and two gradients
@@ -53,6 +54,7 @@ class MemorySoftware {
   bool softmax_fp32 = false;
   bool dropout = false;
   bool deterministic = false;
+  bool pipeline_inputs = false;  // a received activation is kept beside what it grows into (DeepSpeed)
   bool batch_first_attention = false;
   bool moe_pad = false;
   double moe_imbalance = 1;
@@ -69,6 +71,7 @@ class MemorySoftware {
   double master_bytes = 4;      // of those, the master's
   double moment_bytes = 8;      // of those, the moments'
   double table_bytes = 0;  // more of them for embedding and output table (Muon runs AdamW there)
+  double unsharded_step_bytes = 0;  // per trainable parameter where nothing is sharded
   double step_bytes = 0;   // per element of state, while the optimizer steps
   bool step_per_tensor = false;  // instead: fp32 copy of the largest shard of one parameter
 

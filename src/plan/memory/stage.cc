@@ -28,7 +28,7 @@ const LayerBytes& BytesOf(const LayerBytesTable& table, const LayerRun& run) {
 Bytes SavedByLayers(const MemorySoftware& s, const MicroShape& shape, const Chunk& chunk,
                     const LayerBytesTable& table) {
   if (chunk.layers() == 0) return StreamBytes(s, shape);  // keeps what it passes on
-  Bytes sum;
+  Bytes sum = s.pipeline_inputs && shape.pp > 1 ? StreamBytes(s, shape) : Bytes(0);
   for (const LayerRun& run : chunk.runs) sum += run.count * BytesOf(table, run).saved;
   return sum;
 }

@@ -78,7 +78,8 @@ StateBytes PriceStates(const MemorySoftware& s, const StageParameters& p, const 
   if (!s.optimizer_swapped) {
     const double tables = static_cast<double>(p.embedding + p.head);
     const double table_share = s.table_bytes * tables / (layout.zero >= 1 ? shards.dense : 1);
-    bytes.optimizer = WholeBytes(s.optimizer_bytes * elements + table_share);
+    const double copies = layout.zero == 0 ? s.unsharded_step_bytes * (dense + expert) : 0;
+    bytes.optimizer = WholeBytes(s.optimizer_bytes * elements + table_share + copies);
     if (s.first_iteration) bytes.moments = WholeBytes(s.moment_bytes * elements + table_share);
   }
   if (merged && (p.total.frozen_dense > 0 || p.total.frozen_expert > 0)) {

@@ -119,6 +119,8 @@ void PriceMemory(const Context& context, const MicroShape& shape, const StageSpl
   const ReservedBand band = PriceReserved(context.software, worst);
   candidate.reserved_low = band.low;
   candidate.reserved_high = band.high;
+  candidate.reserved = band.likely;
+  candidate.process = band.process;
   candidate.capacity = job.cluster.device.memory;
   candidate.limit = MemoryLimit(job);
   candidate.fits = candidate.peak <= candidate.limit;

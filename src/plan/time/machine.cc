@@ -288,6 +288,7 @@ unsigned DefaultModules(const Training& training) {
   const bool unfused = training.attention == AttentionKernel::kUnfused;
   switch (training.framework) {
     case Framework::kMegatron:
+    case Framework::kDeepSpeed:
       return kCoreAttention;
     case Framework::kTorchtitan:
     case Framework::kTorch:

@@ -73,6 +73,8 @@ const char* ProfileName(const Training& training) {
       return "mindspeed";
     case Framework::kHyperParallel:
       return "hyperparallel";
+    case Framework::kDeepSpeed:
+      return "megatron-deepspeed";
   }
   return "megatron";
 }
