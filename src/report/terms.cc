@@ -111,6 +111,12 @@ std::string LargestTerms(const Candidate& candidate) {
   return JoinWords(words);
 }
 
+std::string OutsideText(const Candidate& candidate) {
+  if (candidate.outside == Bytes()) return "";
+  return fmt::format(", {} taken outside the allocator (communicators)",
+                     FormatBytes(candidate.outside));
+}
+
 std::string SpeedLine(const Candidate& candidate) {
   return fmt::format("{}, {} tokens/s/device, MFU {:.1f} %", FormatSeconds(candidate.step),
                      FormatCount(std::llround(candidate.tokens_per_s_per_device)), candidate.mfu);
@@ -125,8 +131,9 @@ std::string FitLines(const Candidate& c, const TableStyle& style) {
                fmt::format("{} allocated on rank {}, {}", FormatBytes(c.peak), c.worst_rank,
                            Place(c.worst_stage, c.worst_phase)));
   text += Note(style, "limit",
-               fmt::format("{}: {} of memory, {} of it kept free (--margin)", FormatBytes(c.limit),
-                           FormatBytes(c.capacity), FormatBytes(c.capacity - c.limit)));
+               fmt::format("{}: {} of memory, {} of it kept free (--margin){}", FormatBytes(c.limit),
+                           FormatBytes(c.capacity), FormatBytes(c.capacity - c.limit - c.outside),
+                           OutsideText(c)));
   return text + Note(style, "reserved",
                      fmt::format("the allocator is expected to hold {} to {}",
                                  FormatBytes(c.reserved_low), FormatBytes(c.reserved_high)));

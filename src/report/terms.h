@@ -18,6 +18,8 @@ std::string StageBlock(const Candidate& candidate, const TableStyle& style);
 std::string SubmoduleNotes(const Candidate& candidate, const TableStyle& style);
 // "activations 36.3 GiB, gradients 18.0 GiB and weights 9.0 GiB": the largest of the peak.
 std::string LargestTerms(const Candidate& candidate);
+// ", 7.3 GiB taken outside the allocator (communicators)" or "".
+std::string OutsideText(const Candidate& candidate);
 // "step 12.3 s, 4,312 tokens/s/device, MFU 51.2 %".
 std::string SpeedLine(const Candidate& candidate);
 // Whether it fits, by how much, and what the allocator is expected to hold.

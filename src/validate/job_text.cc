@@ -57,6 +57,25 @@ int SumOf(const std::vector<int>& counts) {
   return sum;
 }
 
+// MindSpeed's command line, where the notes list it and the switches do not: "flags: a,b=1".
+bool Flag(const MeasuredRun& run, const char* name) {
+  const std::string& notes = run.at("compile_flash_notes");
+  const std::size_t flags = notes.find("flags: ");
+  return flags != std::string::npos && notes.find(name, flags) != std::string::npos;
+}
+
+// Layers of each virtual stage where the run states them.
+std::vector<int> StatedChunks(const MeasuredRun& run) {
+  if (!run.Switch("chunk_layers").empty()) return Counts(run.Switch("chunk_layers"));
+  static const std::regex list(R"(num-layer-list=([\d,]+\d))");
+  std::smatch m;
+  const std::string& notes = run.at("compile_flash_notes");
+  if (!std::regex_search(notes, m, list)) return {};
+  std::string text = m[1].str();
+  std::replace(text.begin(), text.end(), ',', '/');
+  return Counts(text);
+}
+
 // ---- the model ------------------------------------------------------------------------------
 
 struct Shape {
@@ -70,7 +89,7 @@ Shape ShapeOf(const MeasuredRun& run) {
   Shape shape;
   shape.layers = Whole(run, "layers", 0);
   // Chunks that hold fewer layers than the column leave no-op layers out (MindSpeed noop-layers).
-  const std::vector<int> chunks = Counts(run.Switch("chunk_layers"));
+  const std::vector<int> chunks = StatedChunks(run);
   if (!chunks.empty()) shape.layers = SumOf(chunks);
   shape.experts = Whole(run, "n_experts", 0);
   shape.first_dense = WholeSwitch(run, "first_dense", Whole(run, "first_k_dense", 0));
@@ -267,7 +286,7 @@ void WritePrecision(const MeasuredRun& run, Section& training) {
 constexpr const char* kSameSwitches[] = {
     "te", "wgrad_fusion", "grad_bytes", "optimizer_bytes", "loss", "deterministic",
     "flash_attention_bshd", "moe_grouped", "moe_pad", "moe_launch", "dispatcher", "ep_overlap",
-    "tp_overlap", "async_tp", "interleave_group", "chunk_layers", "first_last_layers",
+    "tp_overlap", "async_tp", "interleave_group", "first_last_layers",
     "embedding_and_loss_count_as_layers", "deferred_embedding_wgrad", "reuse_fp32_params",
     "optimizer_swapped", "attention_offloaded", "read_after_first_iteration", "placement",
     "grad_accumulate", "activation", "vocabulary_unit"};
@@ -321,6 +340,13 @@ void WriteOptions(const MeasuredRun& run, std::string* out) {
     if (value.empty()) continue;
     lines.push_back(IsTruth(name) ? fmt::format("{}: {}", name, Truth(value == "1"))
                                   : fmt::format("{}: {}", name, value));
+  }
+  const std::vector<int> chunks = StatedChunks(run);
+  if (!chunks.empty()) lines.push_back(fmt::format("chunk_layers: [{}]", fmt::join(chunks, ", ")));
+  for (const auto& [flag, option] : {std::pair{"reuse-fp32-param", "reuse_fp32_params"},
+                                     std::pair{"swap-attention", "attention_offloaded"},
+                                     std::pair{"swap-optimizer", "optimizer_swapped"}}) {
+    if (run.Switch(option).empty() && Flag(run, flag)) lines.push_back(fmt::format("{}: true", option));
   }
   const std::string& recipe = run.Switch("fp8_recipe");
   if (!recipe.empty() && recipe != "not stated") lines.push_back("fp8_recipe: " + recipe);
@@ -383,7 +409,7 @@ int ZeroSpan(const MeasuredRun& run) {
 
 // Layers of each chunk in order, where they are even or stated.
 std::vector<int> ChunkLayers(const MeasuredRun& run) {
-  std::vector<int> counts = Counts(run.Switch("chunk_layers"));
+  std::vector<int> counts = StatedChunks(run);
   if (!counts.empty()) return counts;
   const int parts = std::max(1, Whole(run, "pp", 1)) * VirtualStages(run);
   const int layers = ShapeOf(run).layers;
@@ -465,6 +491,8 @@ void WriteLayout(const MeasuredRun& run, JobText* job) {
     job->assumed.push_back("micro-batch 1: not stated, and one sequence fills a pass");
   }
   if (full.empty()) search.Set("recompute", mode);
+  // A run that came close to the device's end did run: nothing is kept free.
+  search.Set("margin", "0 B");
 }
 
 }  // namespace
@@ -489,7 +517,7 @@ std::vector<std::string> RecomputeModules(const MeasuredRun& run) {
 }
 
 int VirtualStages(const MeasuredRun& run) {
-  const std::vector<int> chunks = Counts(run.Switch("chunk_layers"));
+  const std::vector<int> chunks = StatedChunks(run);
   const int pp = std::max(1, Whole(run, "pp", 1));
   if (!chunks.empty()) return std::max(1, static_cast<int>(chunks.size()) / pp);
   return std::max(1, Whole(run, "vpp", 1));

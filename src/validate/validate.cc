@@ -77,7 +77,7 @@ void CountUnscorable(const std::vector<ScoredRun>& scored, Validation* v) {
 void CountFits(const std::vector<ScoredRun>& scored, Validation* v) {
   for (const ScoredRun& run : scored) {
     if (!run.memory_priced) continue;
-    const bool fits = run.price->candidate.peak <= run.price->candidate.capacity;
+    const bool fits = run.price->candidate.fits;
     if (run.known_oom) {
       ++v->oom_known;
       if (fits) ++v->oom_called_fitting, v->called_fitting.push_back(run.run->id);

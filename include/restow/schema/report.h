@@ -102,7 +102,8 @@ struct Candidate {
   Bytes reserved;                     // the likeliest of that band
   Bytes process;  // what the driver shows for the process: reserved, context and communicators
   Bytes capacity;
-  Bytes limit;  // capacity less margin: fits == (peak <= limit)
+  Bytes outside;  // taken outside the allocator where the framework is known to (communicators)
+  Bytes limit;    // capacity less margin and outside: fits == (peak <= limit)
   int worst_rank = 0;
   int worst_stage = 0;
   Phase worst_phase = Phase::kForward;

@@ -40,7 +40,8 @@ std::int64_t Placeholders(const MemorySoftware& s, const StageParameters& p) {
 }
 
 std::int64_t ScoreBuffer(const MemorySoftware& s, const MicroShape& shape) {
-  if (!s.megatron_like || s.te || s.fused_attention) return 0;
+  const bool own = s.framework != Framework::kDeepSpeed;  // its fork of 2022 allocates per call
+  if (!s.megatron_like || !own || s.te || s.fused_attention) return 0;
   // Megatron-LM's own attention, which MindSpeed runs too, reuses one buffer of raw scores.
   const Job& job = s.job();
   const KindTable::Entry first{&job.model.stack.kinds.front(), -1};
@@ -55,12 +56,19 @@ std::int64_t DeferredWgrad(const MemorySoftware& s, const StageParameters& p,
   return s.deferred_wgrad * s.element * Tokens(s.job(), shape) * (rows + hidden);
 }
 
+// DeepSpeed's ZeRO keeps one bucket to reduce and one to gather, 5e8 elements each
+// (reduce_bucket_size, allgather_bucket_size), and lends a pipeline stage nothing smaller.
+std::int64_t ZeroBuckets(const MemorySoftware& s) {
+  return s.framework == Framework::kDeepSpeed ? 2 * s.element * 500'000'000 : 0;
+}
+
 }  // namespace
 
 ExtraBytes PriceExtras(const MemorySoftware& software, const StageParameters& parameters,
                        const MicroShape& shape) {
   return {Bytes(Placeholders(software, parameters)), Bytes(Workspaces(software, parameters)),
-          Bytes(ScoreBuffer(software, shape) + DeferredWgrad(software, parameters, shape))};
+          Bytes(ScoreBuffer(software, shape) + DeferredWgrad(software, parameters, shape) +
+                ZeroBuckets(software))};
 }
 
 }  // namespace restow::plan

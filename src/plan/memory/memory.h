@@ -175,6 +175,9 @@ struct ReservedBand {
   Bytes likely;
   Bytes process;  // with the context and the communicators: what nvidia-smi shows
 };
+// What a job's process holds that its allocator does not know of and that a device's usable memory
+// does not leave out already: communicators' buffers where they were measured to be large.
+Bytes OutsideAllocator(const Job& job);
 // What the allocator holds for `stage`'s peak, on the job's framework. Source: memory-model.md 13.
 ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& stage);
 

@@ -34,6 +34,11 @@ ReservedBand OfTransient(const MemorySoftware& software, const StageBytes& stage
 
 }  // namespace
 
+Bytes OutsideAllocator(const Job& job) {
+  if (job.training.framework != Framework::kDeepSpeed) return Bytes(0);
+  return WholeBytes(job.calibration.Get("process.deepspeed", 7.8e9));
+}
+
 ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& stage) {
   const Calibration& c = software.job().calibration;
   const bool of_peak = software.megatron_like || software.ascend;
@@ -42,10 +47,8 @@ ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& sta
     band.likely = Scaled(stage.peak, c.Get("reserved.deepspeed", 1.10));
     band.high = std::max(band.high, band.likely);
   }
-  // CUDA's context, the communicators' buffers and, under DeepSpeed, two ZeRO buckets.
-  const bool deepspeed = software.framework == Framework::kDeepSpeed;
-  const double outside = deepspeed ? c.Get("process.deepspeed", 9.77e9) : c.Get("process", 2.0e9);
-  band.process = band.likely + WholeBytes(outside);
+  const Bytes outside = OutsideAllocator(software.job());
+  band.process = band.likely + (outside.value() > 0 ? outside : WholeBytes(c.Get("process", 2e9)));
   return band;
 }
 

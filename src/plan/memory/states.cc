@@ -39,6 +39,14 @@ void AddGathered(const MemorySoftware& s, const StageParameters& p, const Shards
     tables = static_cast<double>(p.embedding + p.head);
   }
   if (shards.expert > 1) layer += static_cast<double>(p.largest_expert_layer);
+  if (s.framework == Framework::kDeepSpeed) {
+    // ZeRO-3 gathers weight by weight, up to 1e9 elements at once (stage3_max_live_parameters); its
+    // buckets are extras.
+    const double live = std::max(1e9, static_cast<double>(p.largest_weight));
+    bytes->gathered = WholeBytes(compute * std::min(live, 2 * layer + tables));
+    bytes->reduce = WholeBytes(compute * std::min(static_cast<double>(p.largest_weight), layer));
+    return;
+  }
   bytes->gathered = WholeBytes(compute * (2 * layer + tables));
   bytes->reduce = WholeBytes((s.gradient_bytes + compute) * layer);
 }

@@ -65,7 +65,9 @@ std::int64_t AttentionBackward(const MemorySoftware& s, const LayerDims& d) {
   extra += e * (d.query() + d.key() + d.value());
   // Fused: dQ is accumulated in fp32. Unfused: gradients of probabilities and scores and one more
   // copy (fitted on mlm-ci-070, 073, 083).
-  extra += s.fused_attention ? 4 * d.query() : 3 * e * d.scores;
+  // Megatron-DeepSpeed's fused softmax writes its gradient in place: one copy less.
+  const std::int64_t copies = s.framework == Framework::kDeepSpeed ? 2 : 3;
+  extra += s.fused_attention ? 4 * d.query() : copies * e * d.scores;
   return extra + ExchangeBackward(d);
 }
 

@@ -122,6 +122,7 @@ void PriceMemory(const Context& context, const MicroShape& shape, const StageSpl
   candidate.reserved = band.likely;
   candidate.process = band.process;
   candidate.capacity = job.cluster.device.memory;
+  candidate.outside = OutsideAllocator(job);
   candidate.limit = MemoryLimit(job);
   candidate.fits = candidate.peak <= candidate.limit;
 }
@@ -178,7 +179,9 @@ PipelineShape PipelineOf(const Job& job, const Layout& layout) {
   return shape;
 }
 
-Bytes MemoryLimit(const Job& job) { return job.cluster.device.memory - job.Margin(); }
+Bytes MemoryLimit(const Job& job) {
+  return job.cluster.device.memory - job.Margin() - OutsideAllocator(job);
+}
 
 Candidate PriceCandidate(const Context& context, const Layout& layout,
                          const RecomputePlan& recompute) {

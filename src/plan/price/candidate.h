@@ -19,7 +19,8 @@ StageTraffic TrafficOf(const Job& job, const std::vector<StageParameters>& stage
 // The schedule as memory sees it: a single stage accumulates gradients, whatever it is called.
 struct PipelineShape PipelineOf(const Job& job, const Layout& layout);
 
-// Bytes a candidate may allocate: the device's memory less the margin.
+// Bytes a candidate may allocate: the device's memory less the margin and what the framework takes
+// outside the allocator.
 Bytes MemoryLimit(const Job& job);
 
 }  // namespace restow::plan
