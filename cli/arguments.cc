@@ -15,7 +15,7 @@ namespace restow::cli {
 namespace {
 
 // Named in the interfaces; a later version brings them.
-constexpr std::array<std::string_view, 4> kLaterSubcommands = {"calibrate", "simulate", "demo", "fit"};
+constexpr std::array<std::string_view, 3> kLaterSubcommands = {"simulate", "demo", "fit"};
 
 std::vector<std::string> NamesOf(const std::vector<Subcommand>& subcommands) {
   std::vector<std::string> names;

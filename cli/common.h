@@ -84,6 +84,7 @@ std::function<int()> DeclarePrice(Arguments& arguments);
 std::function<int()> DeclareExplain(Arguments& arguments);
 std::function<int()> DeclareCompare(Arguments& arguments);
 std::function<int()> DeclareExport(Arguments& arguments);
+std::function<int()> DeclareCalibrate(Arguments& arguments);
 std::function<int()> DeclareValidate(Arguments& arguments);
 std::function<int()> DeclareDevices(Arguments& arguments);
 std::function<int()> DeclareModels(Arguments& arguments);

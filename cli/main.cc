@@ -32,6 +32,7 @@ int Run(int argc, char** argv) {
       {"compare", "set two candidates side by side", DeclareCompare},
       {"export", "write the activation plan of a candidate", DeclareExport},
       {"validate", "hold the planner against measured runs", DeclareValidate},
+      {"calibrate", "fit the constants to your own measured runs", DeclareCalibrate},
       {"devices", "show a device preset; list presets", DeclareDevices},
       {"models", "show what is read of a model; list presets", DeclareModels},
       {"schema", "print a JSON Schema; list their names", DeclareSchema}};

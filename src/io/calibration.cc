@@ -48,12 +48,20 @@ double NotNegative(const Node& node) {
 
 void ReadConstant(const Node& node, Calibration& calibration) {
   node.ExpectMap();
-  RefuseUnknown(node, {"name", "value", "unit", "spread", "rows", "source", "note"});
+  RefuseUnknown(node, {"name", "value", "unit", "start", "allowed", "spread", "rows", "fitted_on",
+                       "source", "note"});
   const Node& name = Required(node, "name");
   Constant constant;
   constant.value = NotNegative(Required(node, "value"));
   if (const Node* spread = node.Find("spread")) constant.spread = NotNegative(*spread);
   if (const Node* rows = node.Find("rows")) constant.rows = rows->AsInt(0, kMostRows);
+  if (const Node* start = node.Find("start")) constant.start = NotNegative(*start);
+  if (const Node* allowed = node.Find("allowed")) constant.allowed = NotNegative(*allowed);
+  for (const auto& [key, text] : {std::pair{"fitted_on", &Constant::fitted_on},
+                                  std::pair{"unit", &Constant::unit},
+                                  std::pair{"note", &Constant::note}}) {
+    if (const Node* n = node.Find(key)) constant.*text = n->AsString();
+  }
   constant.source = Required(node, "source").AsString();
   if (!calibration.constants.emplace(name.AsString(), constant).second) {
     ThrowBadInput(fmt::format("the constant {} is stated twice", name.Written()), name.where);
@@ -70,6 +78,21 @@ void ReadSoftware(const Node& node, Calibration& calibration) {
   }
 }
 
+LeftOut ReadLeftOut(const Node& node) {
+  node.ExpectMap();
+  RefuseUnknown(node, {"by", "groups", "runs", "median_abs_pct", "p95_abs_pct",
+                       "fitted_median_abs_pct", "fitted_p95_abs_pct"});
+  LeftOut left;
+  left.by = Required(node, "by").AsString();
+  left.groups = Required(node, "groups").AsInt(0, kMostRows);
+  left.runs = Required(node, "runs").AsInt(0, kMostRows);
+  left.median_abs_pct = NotNegative(Required(node, "median_abs_pct"));
+  left.p95_abs_pct = NotNegative(Required(node, "p95_abs_pct"));
+  left.fitted_median_abs_pct = NotNegative(Required(node, "fitted_median_abs_pct"));
+  left.fitted_p95_abs_pct = NotNegative(Required(node, "fitted_p95_abs_pct"));
+  return left;
+}
+
 Calibration ReadDefault() {
   for (const internal::EmbeddedFile& file : internal::EmbeddedPresets()) {
     if (file.path == kPath)
@@ -83,10 +106,13 @@ Calibration ReadDefault() {
 
 Calibration ReadCalibration(const Node& document) {
   document.ExpectMap();
-  RefuseUnknown(document, {"id", "rows", "nearest", "software", "constants"});
+  RefuseUnknown(document, {"id", "rows", "left_out", "nearest", "software", "constants"});
   Calibration calibration;
   calibration.id = Required(document, "id").AsString();
   calibration.rows = Required(document, "rows").AsInt(0, kMostRows);
+  if (const Node* left_out = document.Find("left_out")) {
+    for (const Node& entry : left_out->AsList()) calibration.left_out.push_back(ReadLeftOut(entry));
+  }
   if (const Node* nearest = document.Find("nearest")) {
     nearest->ExpectMap();
     for (const auto& [silicon, other] : nearest->members) {

@@ -93,11 +93,55 @@ Json RanksJson(const RunReport& report) {
   return json;
 }
 
+Json LeftOutJson(const std::vector<LeftOut>& left_out) {
+  Json json = Json::array();
+  for (const LeftOut& left : left_out) {
+    Json one;
+    one["by"] = left.by;
+    one["groups"] = left.groups;
+    one["runs"] = left.runs;
+    one["median_abs_pct"] = Number(left.median_abs_pct);
+    one["p95_abs_pct"] = Number(left.p95_abs_pct);
+    one["fitted_median_abs_pct"] = Number(left.fitted_median_abs_pct);
+    one["fitted_p95_abs_pct"] = Number(left.fitted_p95_abs_pct);
+    json.push_back(one);
+  }
+  return json;
+}
+
+Json FittedJson(const FittedConstant& c) {
+  Json json;
+  json["name"] = c.name;
+  json["before"] = Number(c.before);
+  json["value"] = Number(c.value);
+  json["spread"] = Number(c.spread);
+  json["rows"] = c.rows;
+  if (!c.left_alone.empty()) json["left_alone"] = c.left_alone;
+  return json;
+}
+
 }  // namespace
+
+std::string ToJson(const CalibrationReport& report) {
+  Json json = internal::Header("calibration", report.version);
+  json["id"] = report.calibration.id;
+  json["rows"] = report.calibration.rows;
+  json["time_before"] = FiguresJson(report.time_before);
+  json["time"] = FiguresJson(report.time);
+  json["memory_before"] = FiguresJson(report.memory_before);
+  json["memory"] = FiguresJson(report.memory);
+  json["left_out"] = LeftOutJson(report.calibration.left_out);
+  json["unscorable"] = UnscorableJson(report.unscorable);
+  Json constants = Json::array();
+  for (const FittedConstant& c : report.constants) constants.push_back(FittedJson(c));
+  json["constants"] = constants;
+  return internal::Text(json);
+}
 
 std::string ToJson(const Validation& v) {
   Json json = internal::Header("validation", v.version);
   json["calibration"] = internal::CalibrationJson(v.calibration_id, v.calibration_rows);
+  json["left_out"] = LeftOutJson(v.left_out);
   json["rows"] = v.rows;
   json["unscorable"] = UnscorableJson(v.unscorable);
   json["memory"] = FiguresJson(v.memory);

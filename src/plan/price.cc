@@ -27,6 +27,10 @@ PriceReport Price(const Job& job, const OneCandidate& one) {
   return report;
 }
 
+Seconds PriceStep(const Job& job, const OneCandidate& one) {
+  return plan::PriceStep(plan::Context(job), one.layout, one.recompute);
+}
+
 Comparison Compare(const Job& job, const OneCandidate& a, const OneCandidate& b) {
   Comparison comparison;
   comparison.version = kVersion;

@@ -110,6 +110,13 @@ std::string DrawVerdicts(const Validation& v, const TableStyle& style) {
   }
   text += Note(style, "constants", fmt::format("{}, fitted on {} runs", v.calibration_id,
                                                v.calibration_rows));
+  for (const LeftOut& left : v.left_out) {
+    text += Note(style, "",
+                 fmt::format("times with one {} at a time left out of the fit: median {:.2f} % "
+                             "(seen {:.2f} %), p95 {:.1f} % (seen {:.1f} %)",
+                             left.by, left.median_abs_pct, left.fitted_median_abs_pct,
+                             left.p95_abs_pct, left.fitted_p95_abs_pct));
+  }
   return text;
 }
 
@@ -144,6 +151,36 @@ std::string DrawRun(const RunReport& run, const TableStyle& style) {
                              rows);
   }
   if (run.price) text += "\n" + DrawPrice(*run.price, style);
+  return text;
+}
+
+std::string DrawCalibration(const CalibrationReport& report, const TableStyle& style) {
+  const std::vector<Column> columns = {{"constant", "", Align::kLeft}, {"before", ""}, {"fitted", ""},
+                                       {"spread", "%"}, {"runs", ""}, {"", "", Align::kLeft, true}};
+  std::vector<Row> rows;
+  for (const FittedConstant& c : report.constants) {
+    rows.push_back({{c.name, fmt::format("{:.4g}", c.before), fmt::format("{:.4g}", c.value),
+                     Pct(100 * c.spread), fmt::format("{}", c.rows), c.left_alone},
+                    c.left_alone.empty() ? Ink::kPlain : Ink::kDim});
+  }
+  std::string text = DrawTable(style, columns, rows) + "\n";
+  const auto line = [&](const char* label, const ErrorFigures& before, const ErrorFigures& after) {
+    if (after.n == 0) return;
+    text += Note(style, label,
+                 fmt::format("{} figures: median error {:.2f} % before, {:.2f} % fitted; p95 {:.1f} % "
+                             "before, {:.1f} % fitted",
+                             after.n, before.median_abs_pct, after.median_abs_pct,
+                             before.p95_abs_pct, after.p95_abs_pct));
+  };
+  line("time", report.time_before, report.time);
+  line("memory", report.memory_before, report.memory);
+  for (const LeftOut& left : report.calibration.left_out) {
+    text += Note(style, "left out",
+                 fmt::format("one {} at a time ({}): median {:.2f} % (seen {:.2f} %), p95 {:.1f} % "
+                             "(seen {:.1f} %)",
+                             left.by, left.groups, left.median_abs_pct, left.fitted_median_abs_pct,
+                             left.p95_abs_pct, left.fitted_p95_abs_pct));
+  }
   return text;
 }
 

@@ -333,6 +333,16 @@ void AddCompile(const MeasuredRun& run, std::vector<std::string>* lines) {
       fmt::format("compile: {}", Truth(Contains(run.at("compile_flash_notes"), "torch.compile"))));
 }
 
+// Layers that only divide with embedding and loss beside them: that is how they were split.
+bool CountsEdges(const MeasuredRun& run) {
+  if (!StatedChunks(run).empty() || !run.Switch("embedding_and_loss_count_as_layers").empty()) {
+    return false;
+  }
+  const int parts = std::max(1, Whole(run, "pp", 1)) * VirtualStages(run);
+  const int layers = Whole(run, "layers", 0);
+  return parts > 1 && layers % parts != 0 && (layers + 2) % parts == 0;
+}
+
 void WriteOptions(const MeasuredRun& run, std::string* out) {
   std::vector<std::string> lines;
   for (const char* name : kSameSwitches) {
@@ -341,6 +351,7 @@ void WriteOptions(const MeasuredRun& run, std::string* out) {
     lines.push_back(IsTruth(name) ? fmt::format("{}: {}", name, Truth(value == "1"))
                                   : fmt::format("{}: {}", name, value));
   }
+  if (CountsEdges(run)) lines.push_back("embedding_and_loss_count_as_layers: true");
   const std::vector<int> chunks = StatedChunks(run);
   if (!chunks.empty()) lines.push_back(fmt::format("chunk_layers: [{}]", fmt::join(chunks, ", ")));
   for (const auto& [flag, option] : {std::pair{"reuse-fp32-param", "reuse_fp32_params"},

@@ -39,7 +39,6 @@ bool FrozenWeights(const MeasuredRun& run) { return Matches(run.at("model_name")
 
 bool ArchitectureMissing(const MeasuredRun& run) {
   return Missing(run, {"layers", "hidden", "heads"}) ||
-         (Whole(run, "n_experts", 0) > 8 && Missing(run, {"moe_ffn"})) ||
          (Missing(run, {"ffn_hidden"}) && Missing(run, {"moe_ffn"}));
 }
 
@@ -103,6 +102,10 @@ const std::vector<Rule>& Rules() {
        OtherLayers},
       {"frozen weights (adapters)", true, true, FrozenWeights},
       {"architecture missing", true, true, ArchitectureMissing},
+      {"width of an expert missing", false, true,
+       [](const MeasuredRun& r) {
+         return Whole(r, "n_experts", 0) > 8 && Missing(r, {"moe_ffn"});
+       }},
       {"layout missing", true, true, LayoutMissing},
       {"device count unknown", true, true, [](const MeasuredRun& r) { return Devices(r) == 0; }},
       {"device not named, or no preset for it", true, true,

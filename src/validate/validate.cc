@@ -2,15 +2,13 @@
 #include "restow/validate/validate.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
-#include <exception>
-#include <thread>
 
 #include "restow/base/text.h"
 #include "restow/io/presets.h"
 #include "validate/figures.h"
 #include "validate/measurement.h"
+#include "validate/parallel.h"
 #include "validate/row.h"
 #include "validate/rules.h"
 #include "validate/score.h"
@@ -29,26 +27,9 @@ std::vector<ScoredRun> ScoreAll(const std::vector<MeasuredRun>& runs,
                                 const ValidateOptions& options) {
   const std::set<std::string> contradictions = validate::Contradictions(runs);
   std::vector<ScoredRun> scored(runs.size());
-  std::vector<std::exception_ptr> errors(runs.size());
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < runs.size(); i = next++) {
-      try {
-        scored[i] = validate::ScoreRun(runs[i], contradictions, options.calibration);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-    }
-  };
-  const unsigned wanted =
-      options.threads > 0 ? static_cast<unsigned>(options.threads) : std::thread::hardware_concurrency();
-  std::vector<std::thread> workers;
-  for (unsigned i = 1; i < std::max(1u, wanted); ++i) workers.emplace_back(work);
-  work();
-  for (std::thread& worker : workers) worker.join();
-  for (const std::exception_ptr& error : errors) {
-    if (error) std::rethrow_exception(error);
-  }
+  validate::ForEach(runs.size(), options.threads, [&](std::size_t i) {
+    scored[i] = validate::ScoreRun(runs[i], contradictions, options.calibration);
+  });
   return scored;
 }
 
@@ -175,6 +156,7 @@ Validation ValidateRuns(const std::vector<MeasuredRun>& runs, const ValidateOpti
   v.version = kVersion;
   v.calibration_id = calibration.id;
   v.calibration_rows = calibration.rows;
+  v.left_out = calibration.left_out;
   v.rows = static_cast<int>(runs.size());
   for (const ScoredRun& run : scored) {
     if (run.memory) v.scores.push_back(*run.memory);

@@ -7,6 +7,7 @@
 
 #include "restow/schema/activation_plan.h"
 #include "restow/schema/cluster.h"
+#include "restow/schema/calibration_report.h"
 #include "restow/schema/report.h"
 #include "restow/schema/validation.h"
 
@@ -21,6 +22,9 @@ std::string ToJson(const Cluster& one_device);       // restow.device/1
 std::string ToJson(const ActivationPlan& plan);      // restow.activation-plan/1
 std::string ToJson(const Validation& validation);    // restow.validation/1
 std::string ToJson(const RunReport& run);            // restow.run/1
+std::string ToJson(const CalibrationReport& report);  // restow.calibration/1
+// The file that --calibration reads (YAML).
+std::string CalibrationText(const Calibration& calibration);
 
 // JSON Schema texts by name: job, plan-report, price, explanation, comparison, model, device,
 // activation-plan. Errors: kUsage listing the names.

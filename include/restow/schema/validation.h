@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "restow/base/quantity.h"
+#include "restow/schema/calibration.h"
 #include "restow/schema/report.h"
 
 namespace restow {
@@ -65,6 +66,7 @@ struct Validation {
   std::string version;
   std::string calibration_id;
   int calibration_rows = 0;
+  std::vector<LeftOut> left_out;  // of the calibration
   int rows = 0;
   std::vector<RunScore> scores;  // in the order of the rows
   std::vector<UnscorableReason> unscorable;

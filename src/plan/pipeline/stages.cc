@@ -1,5 +1,6 @@
 #include "plan/pipeline/stages.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "restow/base/check.h"
@@ -15,6 +16,18 @@ std::vector<int> Spread(int total, int parts) {
   for (int i = 1; i + 1 < parts && rest > 0; ++i, --rest) ++counts[static_cast<std::size_t>(i)];
   if (rest > 0) ++counts.front(), --rest;
   if (rest > 0) ++counts.back();
+  return counts;
+}
+
+// DeepSpeed finds the smallest largest part and fills parts up to it from the front (its
+// runtime/utils.py, partition_balanced).
+std::vector<int> FillFromTheFront(int total, int parts) {
+  const int most = (total + parts - 1) / parts;
+  std::vector<int> counts;
+  for (int part = 0, left = total; part < parts; ++part) {
+    counts.push_back(std::max(1, std::min(most, left - (parts - part - 1))));
+    left -= counts.back();
+  }
   return counts;
 }
 
@@ -43,11 +56,12 @@ std::vector<int> LayersPerVirtualStage(const Job& job, int pp, int vpp) {
   const FrameworkOptions& options = job.training.options;
   const int layers = job.model.stack.layers();
   const int parts = pp * vpp;
-  RESTOW_CHECK(parts >= 1 && parts <= layers);
+  RESTOW_CHECK(parts >= 1);
   if (static_cast<int>(options.chunk_layers.size()) == parts &&
       SumsTo(options.chunk_layers, layers)) {
     return options.chunk_layers;
   }
+  RESTOW_CHECK(parts <= layers + 2);
   if (options.first_last_layers.size() == 2 && pp > 2 && vpp == 1) {
     const int ends = options.first_last_layers[0] + options.first_last_layers[1];
     if (ends < layers) {
@@ -63,7 +77,8 @@ std::vector<int> LayersPerVirtualStage(const Job& job, int pp, int vpp) {
     --counts.back();
     return counts;
   }
-  return Spread(layers, parts);
+  return job.training.framework == Framework::kDeepSpeed ? FillFromTheFront(layers, parts)
+                                                         : Spread(layers, parts);
 }
 
 StageSplit SplitStages(const Job& job, const KindTable& kinds, int pp, int vpp,

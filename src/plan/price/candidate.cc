@@ -179,6 +179,25 @@ PipelineShape PipelineOf(const Job& job, const Layout& layout) {
   return shape;
 }
 
+Seconds PriceStep(const Context& context, const Layout& layout, const RecomputePlan& recompute) {
+  const Job& job = context.job;
+  const StageSplit split = SplitStages(job, context.kinds, layout.pp, layout.vpp, recompute);
+  std::vector<StageParameters> parameters;
+  for (const std::vector<Chunk>& chunks : split.chunks) {
+    parameters.push_back(PriceStageParameters(context.software, context.kinds, chunks, layout.tp,
+                                              layout.ep, layout.etp, layout.pp));
+  }
+  const MicroShape shape = LayerShape(layout);
+  LayerSecondsTable layers;
+  for (const KindTable::Entry& kind : context.kinds.entries) {
+    layers.push_back(PriceLayerModes(context.machine, kind, shape));
+  }
+  const EdgeSeconds edges = PriceEdges(context.machine, shape);
+  const StageSeconds stages =
+      AssembleStages(context.machine, context.kinds, split, layers, edges);
+  return StepTotal(context.machine, layout, stages, TrafficOf(job, parameters));
+}
+
 Bytes MemoryLimit(const Job& job) {
   return job.cluster.device.memory - job.Margin() - OutsideAllocator(job);
 }

@@ -12,6 +12,9 @@ namespace restow::plan {
 Candidate PriceCandidate(const Context& context, const Layout& layout,
                          const RecomputePlan& recompute);
 
+// Its step time alone.
+Seconds PriceStep(const Context& context, const Layout& layout, const RecomputePlan& recompute);
+
 // Parameters that set the pace of gradient traffic and of the optimizer: those of the busiest
 // stage.
 StageTraffic TrafficOf(const Job& job, const std::vector<StageParameters>& stages);

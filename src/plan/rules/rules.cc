@@ -258,8 +258,12 @@ std::string ScheduleVppDetail(const Job&, const Layout& l) {
              : std::string("the interleaved schedule needs vpp above 1");
 }
 
+// Where embedding and loss count as layers, the first and the last chunk may hold nothing else.
 bool VppLayersHold(const Job& job, const Layout& l) {
-  return l.pp * l.vpp <= job.model.stack.layers();
+  const FrameworkOptions& options = job.training.options;
+  const int edges = options.embedding_and_loss_count_as_layers.value_or(false) ? 2 : 0;
+  const bool stated = static_cast<int>(options.chunk_layers.size()) == l.pp * l.vpp;
+  return stated || l.pp * l.vpp <= job.model.stack.layers() + edges;
 }
 std::string VppLayersDetail(const Job& job, const Layout& l) {
   return fmt::format("pp·vpp = {} leaves chunks without one of the {} layers", l.pp * l.vpp,

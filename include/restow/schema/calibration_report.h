@@ -1,0 +1,27 @@
+// What a fit of constants to measured runs found. `restow.calibration/1`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "restow/schema/calibration.h"
+#include "restow/schema/validation.h"
+
+namespace restow {
+
+struct FittedConstant {
+  std::string name;
+  double before = 0, value = 0, spread = 0;
+  int rows = 0;
+  std::string left_alone;  // why it was not fitted; "" when it was
+};
+
+struct CalibrationReport {
+  std::string version;
+  Calibration calibration;
+  std::vector<FittedConstant> constants;  // that any run can change
+  std::vector<UnscorableReason> unscorable;
+  ErrorFigures memory_before, time_before, memory, time;
+};
+
+}  // namespace restow
