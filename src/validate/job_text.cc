@@ -475,6 +475,16 @@ void WriteLayerModes(const std::vector<bool>& full, std::string* out) {
   }
 }
 
+// A table that prints the experts' degree of another run cannot mean more than a stage's devices.
+int ExpertParallel(const MeasuredRun& run, int etp, JobText* job) {
+  const int stated = std::max(1, Whole(run, "ep", 1));
+  const int most = Devices(run) / std::max(1, Whole(run, "pp", 1)) / etp;
+  if (stated <= most || most < 1) return stated;
+  job->assumed.push_back(fmt::format("ep {}: {} is stated, more than the devices of a stage", most,
+                                     stated));
+  return most;
+}
+
 void WriteLayout(const MeasuredRun& run, JobText* job) {
   const std::vector<bool> full = FullLayers(run);
   const std::string mode = ModeOf(run, job);
@@ -492,8 +502,9 @@ void WriteLayout(const MeasuredRun& run, JobText* job) {
   search.Set("pp", pp);
   search.Set("vpp", vpp);
   if (pp > 1) search.Set("schedule", vpp > 1 ? "interleaved" : "1f1b");
-  search.Set("ep", sparse ? std::max(1, Whole(run, "ep", 1)) : 1);
-  search.Set("etp", sparse ? std::max(1, WholeSwitch(run, "etp", 1)) : 1);
+  const int etp = sparse ? std::max(1, WholeSwitch(run, "etp", 1)) : 1;
+  search.Set("ep", sparse ? ExpertParallel(run, etp, job) : 1);
+  search.Set("etp", etp);
   search.Set("dp", DataParallel(run));
   if (const std::optional<int> zero = ZeroOf(run)) search.Set("zero", *zero);
   if (ZeroSpan(run) > 0) search.Set("zero_span", ZeroSpan(run));

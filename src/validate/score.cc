@@ -62,7 +62,9 @@ void ScoreMemory(ScoredRun* scored, const Calibration* calibration) {
   scored->memory_priced = true;
   const auto gib = MeasuredGib(run);
   scored->known_oom = run.at("oom") == "1";
-  scored->known_fit = !scored->known_oom && !run.at("recompute").empty();
+  // A run whose time cannot be scored for its shape says nothing about what fits either.
+  scored->known_fit = !scored->known_oom && !run.at("recompute").empty() &&
+                      (gib || scored->why_not_time.empty());
   if (gib && !scored->known_oom) {
     scored->memory = NewScore(run, RunQuantity::kMemory, *gib, PredictedGib(run, candidate));
   }

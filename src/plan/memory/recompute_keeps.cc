@@ -47,7 +47,7 @@ void Add(TensorSet* set, std::initializer_list<Tensor> tensors) {
 
 void DropAttention(const Modules& modules, const LayerDims& d, SelectiveDrops* drops) {
   if (modules.core_attention) {
-    Add(&drops->dropped, {Tensor::kStatistics, Tensor::kScores});
+    Add(&drops->dropped, {Tensor::kStatistics, Tensor::kScores, Tensor::kPassedKeyValue});
     drops->pins_qkv = !d.latent;
   }
   if (modules.mla_up_proj && d.latent) {

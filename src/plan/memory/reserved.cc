@@ -36,7 +36,7 @@ ReservedBand OfTransient(const MemorySoftware& software, const StageBytes& stage
 
 Bytes OutsideAllocator(const Job& job) {
   if (job.training.framework != Framework::kDeepSpeed) return Bytes(0);
-  return WholeBytes(job.calibration.Get("process.deepspeed", 7.8e9));
+  return WholeBytes(job.calibration.Get("process.deepspeed", 9.85e9));
 }
 
 ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& stage) {
@@ -44,7 +44,13 @@ ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& sta
   const bool of_peak = software.megatron_like || software.ascend;
   ReservedBand band = of_peak ? OfPeak(c, stage.peak) : OfTransient(software, stage);
   if (software.framework == Framework::kDeepSpeed) {
-    band.likely = Scaled(stage.peak, c.Get("reserved.deepspeed", 1.10));
+    // States are allocated once and leave no gaps; what comes and goes does.
+    Bytes churn;
+    for (const MemoryTerm term :
+         {MemoryTerm::kActivations, MemoryTerm::kWorking, MemoryTerm::kLossHead}) {
+      churn += stage.terms[static_cast<std::size_t>(term)];
+    }
+    band.likely = stage.peak + Scaled(churn, c.Get("reserved.deepspeed", 0.24));
     band.high = std::max(band.high, band.likely);
   }
   const Bytes outside = OutsideAllocator(software.job());

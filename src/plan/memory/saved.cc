@@ -43,6 +43,12 @@ void AddAttention(const MemorySoftware& s, const LayerDims& d, LayerTensors* x) 
   }
   (*x)[Tensor::kStatistics] = StatisticsBytes(s, d);
   if (d.all_to_all && s.exchange_copy) (*x)[Tensor::kOutputBeforeExchange] = output;
+  if (d.context_parallel && !d.all_to_all && s.te) {
+    // TransformerEngine packs keys and values into a buffer to pass round and saves the last one
+    // for backward beside the originals (attention.py, AttnFuncWithCPAndKVP2P; seen in mlm-ci-014,
+    // 027, 030).
+    (*x)[Tensor::kPassedKeyValue] = d.element * (d.key() + d.value());
+  }
   if (s.batch_first_attention && d.batch > 1) {  // FlashAttention-2 under a sequence-first model
     (*x)[Tensor::kOutputCopy] = output;
   }

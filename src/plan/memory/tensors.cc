@@ -19,6 +19,7 @@ const char* Name(Tensor tensor) {
       "attention statistics",
       "attention output",
       "attention output before exchange",
+      "keys and values passed round the ring",
       "attention output copy",
       "output gate",
       "gated output",

@@ -25,6 +25,7 @@ enum class Tensor {
   kStatistics,
   kAttentionOutput,
   kOutputBeforeExchange,
+  kPassedKeyValue,  // ring: the packed keys and values of the last hop
   kOutputCopy,
   kGate,
   kGatedOutput,
