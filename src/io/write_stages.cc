@@ -95,8 +95,7 @@ std::string StaleActivationPlan(const std::string& folder, std::size_t stages) {
 void CheckExportTarget(const std::string& to) {
   if (to == "restow") return;
   if (std::find(kLaterTargets.begin(), kLaterTargets.end(), to) != kLaterTargets.end()) {
-    ThrowUnsupported(
-        fmt::format("export to '{}' is not available in this version; restow is", to));
+    ThrowUnsupported(fmt::format("export to '{}' is not available in this version; restow is", to));
   }
   ThrowUsage(fmt::format("export to '{}' is not known; restow is expected", to));
 }
