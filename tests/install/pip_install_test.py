@@ -1,12 +1,14 @@
 """`pip install .` into a fresh environment gives the package and the command.
 
 The build backend is taken from the project's environment and what is compiled stays in build/wheel,
-so that the test needs no network and a second run compiles only what has changed.
+so that the test needs no network and a second run compiles only what has changed. Compiler and flags
+are those of the preset `python`: where there is a compiler cache, the first run compiles nothing.
 """
 
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import sysconfig
@@ -25,6 +27,14 @@ def run(*arguments, cwd, env=None):
     return done.stdout
 
 
+def compiler():
+    """The compiler of the preset `python`, if that has been built."""
+    cache = ROOT / "build" / "python" / "CMakeCache.txt"
+    found = re.search(r"^CMAKE_CXX_COMPILER:\w+=(.+)$", cache.read_text() if cache.exists() else "",
+                      re.M)
+    return {"CXX": found.group(1)} if found else {}
+
+
 @pytest.fixture(scope="module")
 def fresh(tmp_path_factory):
     """The programs of an environment that `pip install .` has just filled."""
@@ -35,7 +45,7 @@ def fresh(tmp_path_factory):
         "--no-index", "--disable-pip-version-check",
         "--config-settings", f"build-dir={ROOT / 'build' / 'wheel'}",
         "--config-settings", "cmake.define.RESTOW_WERROR=ON",
-        cwd=folder, env={"PYTHONPATH": sysconfig.get_path("purelib")})
+        cwd=folder, env={"PYTHONPATH": sysconfig.get_path("purelib"), **compiler()})
     return programs
 
 
