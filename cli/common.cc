@@ -56,8 +56,7 @@ Job JobReader::Read(const std::vector<std::string>& dimensions, bool rules_decid
 
 void WarnUnknown(const Job& job, const CommonOptions& common) {
   if (common.quiet) return;
-  std::vector<FieldNote> notes = job.unknown;
-  notes.insert(notes.end(), job.model.unknown.begin(), job.model.unknown.end());
+  const std::vector<FieldNote> notes = UnknownFields(job);
   for (std::size_t i = 0; i < std::min(notes.size(), kWarningsShown); ++i) {
     const std::string reason = notes[i].reason.empty() ? "not known" : notes[i].reason;
     Say(fmt::format("warning: {}: {}", notes[i].path, reason));
@@ -84,15 +83,6 @@ TimedPlan RunPlan(const Job& job, const CommonOptions& common, int top) {
   plan.report.elapsed = Seconds(elapsed.count());
   plan.interrupted = !plan.report.complete;
   return plan;
-}
-
-OneCandidate Ranked(const PlanReport& report, int rank) {
-  if (rank < 1 || static_cast<std::size_t>(rank) > report.ranked.size()) {
-    ThrowBadInput(fmt::format("there is no rank {}: the plan ranks {} candidate{}", rank,
-                              report.ranked.size(), report.ranked.size() == 1 ? "" : "s"));
-  }
-  const Candidate& candidate = report.ranked[static_cast<std::size_t>(rank - 1)];
-  return {candidate.layout, candidate.recompute};
 }
 
 }  // namespace restow::cli

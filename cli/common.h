@@ -75,9 +75,6 @@ struct TimedPlan {
 // Plans with progress on a terminal; Ctrl-C ends the search with the best so far. `top` candidates.
 TimedPlan RunPlan(const Job& job, const CommonOptions& common, int top);
 
-// The candidate of rank `rank`. Errors: kBadInput when fewer are ranked.
-OneCandidate Ranked(const PlanReport& report, int rank);
-
 // Each subcommand: declares its arguments, gives what runs it.
 std::function<int()> DeclarePlan(Arguments& arguments);
 std::function<int()> DeclarePrice(Arguments& arguments);

@@ -1,13 +1,8 @@
 // restow compare: two candidates term by term.
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <charconv>
-#include <sstream>
 
 #include "cli/common.h"
 #include "cli/output.h"
-#include "restow/base/text.h"
 #include "restow/io/write.h"
 
 namespace restow::cli {
@@ -19,67 +14,32 @@ struct Options {
   std::string a, b;
 };
 
-// 0 when the argument is no rank.
-int RankOf(const std::string& side) {
-  int rank = 0;
-  const auto parsed = std::from_chars(side.data(), side.data() + side.size(), rank);
-  if (parsed.ec != std::errc() || parsed.ptr != side.data() + side.size()) return 0;
-  if (rank < 1) ThrowUsage(fmt::format("'{}' is no rank; ranks count from 1", side));
-  return rank;
-}
-
-void CheckSide(const std::string& side) {
-  if (RankOf(side) > 0 || Lower(side) == "current" || side.find('=') != std::string::npos) return;
-  ThrowUsage(fmt::format(
-      "'{}' is not a candidate; a rank of the plan, current, or one quoted argument like "
-      "'tp=8 pp=4 recompute=full' is expected",
-      side));
-}
-
-std::string DimensionName(const std::string& argument) {
-  return Lower(Trim(std::string_view(argument).substr(0, argument.find('='))));
-}
-
-// The words of the quoted argument; they replace what the command line says of the same dimension.
-std::vector<std::string> Merge(std::vector<std::string> dimensions, const std::string& side) {
-  std::istringstream words(side);
-  for (std::string word; words >> word;) {
-    std::erase_if(dimensions, [&](const std::string& other) {
-      return DimensionName(other) == DimensionName(word);
-    });
-    dimensions.push_back(word);
-  }
-  return dimensions;
-}
-
 // Plans once, with as many ranks as either side asks for.
 class Sides {
  public:
-  Sides(const Options& options, const JobReader& reader, const Job& job)
-      : options_(options), reader_(reader), job_(job) {}
+  Sides(const Options& options, const JobReader& reader, const Job& job, int top)
+      : options_(options), reader_(reader), job_(job), top_(top) {}
 
-  OneCandidate Find(const std::string& side) {
-    if (RankOf(side) > 0) return Ranked(Planned(), RankOf(side));
-    if (Lower(side) == "current") return CurrentCandidate(job_);
-    return TheCandidate(reader_.Read(Merge(options_.job.dimensions, side)));
+  OneCandidate Find(const CandidateName& side) {
+    if (side.rank > 0) return RankedCandidate(Planned(), side.rank);
+    if (side.current) return CurrentCandidate(job_);
+    return TheCandidate(reader_.Read(MergeDimensions(options_.job.dimensions, side.dimensions)));
   }
 
   bool interrupted() const { return plan_ && plan_->interrupted; }
 
  private:
   const PlanReport& Planned() {
-    const int top = std::max(RankOf(options_.a), RankOf(options_.b));
-    if (!plan_) plan_ = RunPlan(job_, options_.common, top);
+    if (!plan_) plan_ = RunPlan(job_, options_.common, top_);
     return plan_->report;
   }
 
   const Options& options_;
   const JobReader& reader_;
   const Job& job_;
+  int top_;
   std::optional<TimedPlan> plan_;
 };
-
-std::string NameOf(const std::string& side) { return RankOf(side) > 0 ? "rank " + side : side; }
 
 int RunCompare(const Options& options) {
   Comparison comparison;
@@ -87,17 +47,17 @@ int RunCompare(const Options& options) {
                       [&] { return ToJson(comparison); },
                       [&] { return ComparisonCsv(comparison); }};
   CheckOutputs(options.common, answer);
-  CheckSide(options.a);
-  CheckSide(options.b);
+  const CandidateName a_name = ReadCandidateName(options.a);
+  const CandidateName b_name = ReadCandidateName(options.b);
   const JobReader reader(options.job, options.common);
   const Job job = reader.Read();
   WarnUnknown(job, options.common);
-  Sides sides(options, reader, job);
-  const OneCandidate a = sides.Find(options.a);
-  const OneCandidate b = sides.Find(options.b);
+  Sides sides(options, reader, job, std::max(a_name.rank, b_name.rank));
+  const OneCandidate a = sides.Find(a_name);
+  const OneCandidate b = sides.Find(b_name);
   comparison = Compare(job, a, b);
-  comparison.a_name = NameOf(options.a);
-  comparison.b_name = NameOf(options.b);
+  comparison.a_name = a_name.text;
+  comparison.b_name = b_name.text;
   Deliver(options.common, answer);
   return sides.interrupted() ? kInterrupted : kOk;
 }

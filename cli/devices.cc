@@ -1,7 +1,6 @@
 // restow devices: presets with the source of their figures.
 #include "cli/common.h"
 #include "cli/output.h"
-#include "cli/presets.h"
 #include "restow/io/presets.h"
 #include "restow/io/write.h"
 
@@ -13,16 +12,8 @@ struct Options {
   std::string device;
 };
 
-// A preset says nothing of how many there are. This many are whole nodes of 4, 8, 16, 64, 72 and
-// 384 devices, so that every preset shows its levels; the outermost one's size is not shown.
-constexpr int kManyDevices = 9216;
-
-Cluster OneDevice(const std::string& name) {
-  return ClusterOf(DevicePreset(name, {"argument", 0, 0}), kManyDevices, 0);
-}
-
 int ShowOne(const Options& options) {
-  const Cluster cluster = OneDevice(options.device);
+  const Cluster cluster = PresetCluster(options.device, {"argument", 0, 0});
   Deliver(options.common, {[&](const TableStyle& style) { return DrawDevice(cluster, style); },
                            [&] { return ToJson(cluster); }, nullptr});
   return kOk;
@@ -30,7 +21,7 @@ int ShowOne(const Options& options) {
 
 int ShowPresets(const Options& options) {
   std::vector<Cluster> devices;
-  for (const std::string& name : DevicePresets()) devices.push_back(OneDevice(name));
+  for (const std::string& name : DevicePresets()) devices.push_back(PresetCluster(name));
   const auto json = [&] {
     std::vector<std::string> documents;
     for (const Cluster& device : devices) documents.push_back(ToJson(device));

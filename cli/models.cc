@@ -1,10 +1,6 @@
 // restow models: what was read of a model, or the presets.
-#include <fmt/format.h>
-
 #include "cli/common.h"
 #include "cli/output.h"
-#include "cli/presets.h"
-#include "restow/base/text.h"
 #include "restow/io/presets.h"
 #include "restow/io/write.h"
 
@@ -16,18 +12,8 @@ struct Options {
   std::string model;
 };
 
-void CheckStrict(const Model& model, const Options& options) {
-  if (!options.common.strict || model.unknown.empty()) return;
-  std::vector<std::string> fields;
-  for (const FieldNote& note : model.unknown) fields.push_back(note.path);
-  ThrowBadInput(
-      "fields that are not known: " + JoinWords(fields) + "; remove them, or read without --strict",
-      {options.model, 0, 0});
-}
-
 int ShowOne(const Options& options) {
-  const Model model = ReadModel(options.model);
-  CheckStrict(model, options);
+  const Model model = ReadModel(options.model, options.common.strict);
   Deliver(options.common, {[&](const TableStyle& style) { return DrawModel(model, style); },
                            [&] { return ToJson(model); }, nullptr});
   return kOk;

@@ -24,9 +24,11 @@ add_compile_options(-ffp-contract=off)
 
 find_program(RESTOW_CCACHE ccache)
 if(RESTOW_CCACHE)
-  # Precompiled headers need ccache to look at what they hold rather than at their times.
+  # Precompiled headers need ccache to look at what they hold rather than at their times. Paths are
+  # taken relative to the build folder, so that one preset finds what another has compiled.
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
-      CCACHE_SLOPPINESS=pch_defines,time_macros ${RESTOW_CCACHE})
+      CCACHE_SLOPPINESS=pch_defines,time_macros CCACHE_BASEDIR=${CMAKE_CURRENT_SOURCE_DIR}
+      CCACHE_NOHASHDIR=1 ${RESTOW_CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL GNU)
     add_compile_options(-fpch-preprocess)
   endif()

@@ -33,6 +33,8 @@ HOMES = {
     "pybind11": ["python/cpp/", "adapters/libtorch/python/"],
     "benchmark": ["bench/"],
 }
+# First part of a face's own headers -> its folder, and what it is.
+FACES = {"cli": ("cli/", "the command"), "cpp": ("python/cpp/", "the bindings")}
 TEST_ONLY = {"gtest", "gmock"}
 # `plan` does no I/O and reads no environment and no clock.
 IMPURE_HEADERS = {"chrono", "cstdio", "ctime", "filesystem", "fstream", "iostream", "random",
@@ -65,9 +67,10 @@ def check_quoted(path, header):
     own, parts = library_of(path), header.split("/")
     public = parts[0] == "restow"
     target = parts[1] if public else parts[0]
-    if target == "cli" and not public:
-        if not path.startswith("cli/"):
-            yield f"'{header}' belongs to the command; no library may include it"
+    if target in FACES and not public:
+        home, what = FACES[target]
+        if not path.startswith(home):
+            yield f"'{header}' belongs to {what}; no library may include it"
         return
     if target not in MAY_INCLUDE:
         if public or "/" not in header:
@@ -149,6 +152,9 @@ PLANTED = [
     ("src/plan/a.cc", "#include <yaml-cpp/yaml.h>\n", "home in src/io/"),
     ("src/io/a.cc", "#include <CLI/CLI.hpp>\n", "home in cli/"),
     ("include/restow/io/a.h", "#pragma once\n#include <nlohmann/json.hpp>\n", "std and restow/"),
+    ("src/io/a.cc", '#include "cpp/errors.h"\n', "no library may include it"),
+    ("python/cpp/a.cc", '#include "io/limits.h"\n', "private to io"),
+    ("cli/a.cc", "#include <pybind11/pybind11.h>\n", "home in python/cpp/"),
     ("src/io/a.cc", "#include <gtest/gtest.h>\n", "belongs in tests"),
     ("src/plan/a.cc", "#include <chrono>\n", "no clock"),
     ("src/plan/a.cc", 'auto x = std::getenv("X");\n', "no environment"),
@@ -161,6 +167,8 @@ PLANTED = [
     ("src/io/a.cc", "#include <nlohmann/json.hpp>\n#include <unistd.h>\n", None),
     ("cli/a.cc", '#include <CLI/CLI.hpp>\n#include "cli/common.h"\n#include "restow/io/read.h"\n',
      None),
+    ("python/cpp/a.cc",
+     '#include <pybind11/stl.h>\n#include "cpp/errors.h"\n#include "restow/io/read.h"\n', None),
 ]
 
 

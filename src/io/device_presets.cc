@@ -127,4 +127,10 @@ Cluster ClusterOf(const Device& device, int devices, int per_node) {
   return cluster;
 }
 
+Cluster PresetCluster(const std::string& device, SourcePosition where) {
+  // Whole nodes of 4, 8, 16, 64, 72 and 384 devices, so that every preset shows its levels.
+  constexpr int kManyDevices = 9216;
+  return ClusterOf(DevicePreset(device, std::move(where)), kManyDevices, 0);
+}
+
 }  // namespace restow

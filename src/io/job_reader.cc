@@ -94,6 +94,12 @@ void ApplyOptions(const ReadOptions& options, SearchSpace& space) {
   }
 }
 
+std::vector<FieldNote> UnknownFields(const Job& job) {
+  std::vector<FieldNote> notes = job.unknown;
+  notes.insert(notes.end(), job.model.unknown.begin(), job.model.unknown.end());
+  return notes;
+}
+
 Job ReadJob(const Node& document, const std::string& base_folder, const ReadOptions& options) {
   if (IsModelConfig(document)) {
     ThrowBadInput("this is a model's config.json, not a job; a job names it: model: {hf: PATH}",

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "io/model_reader.h"
+#include "restow/base/text.h"
 #include "restow/io/presets.h"
 #include "restow/io/read.h"
 
@@ -41,9 +42,7 @@ bool IsPreset(const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-}  // namespace
-
-Model ReadModel(const std::string& path_or_preset) {
+Model ReadAnyModel(const std::string& path_or_preset) {
   if (path_or_preset == "-") {
     return ReadModelDocument(ReadDocument(path_or_preset), "standard-input");
   }
@@ -55,6 +54,18 @@ Model ReadModel(const std::string& path_or_preset) {
     return ModelPreset(path_or_preset);
   }
   return ReadModelDocument(ReadDocument(path.string()), path);
+}
+
+}  // namespace
+
+Model ReadModel(const std::string& path_or_preset, bool strict) {
+  Model model = ReadAnyModel(path_or_preset);
+  if (!strict || model.unknown.empty()) return model;
+  std::vector<std::string> fields;
+  for (const FieldNote& note : model.unknown) fields.push_back(note.path);
+  ThrowBadInput(
+      "fields that are not known: " + JoinWords(fields) + "; remove them, or read without --strict",
+      {path_or_preset, 0, 0});
 }
 
 }  // namespace restow

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "restow/base/error.h"
+#include "restow/io/write.h"
 
 namespace restow::internal {
 
@@ -48,3 +49,17 @@ std::string Text(const Json& json) {
 }
 
 }  // namespace restow::internal
+
+namespace restow {
+
+std::string JsonList(const std::vector<std::string>& documents) {
+  std::string text = "[\n";
+  for (std::size_t i = 0; i < documents.size(); ++i) {
+    std::string document = documents[i];
+    if (!document.empty() && document.back() == '\n') document.pop_back();
+    text += document + (i + 1 < documents.size() ? ",\n" : "\n");
+  }
+  return text + "]\n";
+}
+
+}  // namespace restow

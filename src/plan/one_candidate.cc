@@ -130,6 +130,15 @@ OneCandidate CandidateUnder(const Job& job, const SearchOptions& options) {
   return TheCandidate(closed);
 }
 
+OneCandidate RankedCandidate(const PlanReport& report, int rank) {
+  if (rank < 1 || static_cast<std::size_t>(rank) > report.ranked.size()) {
+    ThrowBadInput(fmt::format("there is no rank {}: the plan ranks {} candidate{}", rank,
+                              report.ranked.size(), report.ranked.size() == 1 ? "" : "s"));
+  }
+  const Candidate& candidate = report.ranked[static_cast<std::size_t>(rank - 1)];
+  return {candidate.layout, candidate.recompute};
+}
+
 OneCandidate CurrentCandidate(const Job& job) {
   if (!job.current) {
     ThrowBadInput(

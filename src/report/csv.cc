@@ -27,7 +27,8 @@ template <class Pick>
 std::string Line(const Fields& fields, Pick pick) {
   std::string line;
   for (const auto& field : fields) {
-    if (!line.empty()) line += ',';
+    // By the field's place: a first field that is empty is a field, too.
+    if (&field != &fields.front()) line += ',';
     line += Quoted(pick(field));
   }
   return line + "\r\n";

@@ -1,4 +1,4 @@
-// The answer of `price`: one candidate, term by term.
+// One candidate, term by term: alone, and as the answer of `price`.
 #include <fmt/format.h>
 
 #include "report/terms.h"
@@ -12,24 +12,41 @@ namespace restow {
 using report::Ink;
 using report::Note;
 
-std::string DrawPrice(const PriceReport& price, const TableStyle& style) {
-  const Candidate& c = price.candidate;
-  std::string text =
-      report::Paint(style, Ink::kBold, report::ModelLine(price.job_name, price.model)) + "\n\n";
-  text += Note(style, "layout", report::CandidateText(c));
+namespace {
+
+// `rule` is the note of a rule that the candidate breaks, or "".
+std::string Notes(const Candidate& c, const TableStyle& style, const std::string& rule) {
+  std::string text = Note(style, "layout", report::CandidateText(c));
   text += report::SubmoduleNotes(c, style);
   text += Note(style, "step", report::SpeedLine(c));
-  text += report::FitLines(c, style);
+  text += report::FitLines(c, style) + rule;
+  if (!c.selective_note.empty()) text += Note(style, "selective", c.selective_note);
+  return text;
+}
+
+std::string Tables(const Candidate& c, const TableStyle& style) {
+  const std::string text =
+      report::Beside(report::MemoryBlock(c, style), report::TimeBlock(c, style), 6, style);
+  return c.ranks.empty() ? text : text + "\n" + report::StageBlock(c, style);
+}
+
+}  // namespace
+
+std::string DrawCandidate(const Candidate& candidate, const TableStyle& style) {
+  const std::string rank =
+      candidate.rank > 0 ? Note(style, "rank", fmt::format("{}", candidate.rank)) : "";
+  return rank + Notes(candidate, style, "") + "\n" + Tables(candidate, style);
+}
+
+std::string DrawPrice(const PriceReport& price, const TableStyle& style) {
+  std::string rule;
   if (price.refusal) {
-    text += Note(
+    rule = Note(
         style, "rule",
         fmt::format("a search refuses it: {}: {}", price.refusal->rule, price.refusal->detail));
   }
-  if (!c.selective_note.empty()) text += Note(style, "selective", c.selective_note);
-  text +=
-      "\n" + report::Beside(report::MemoryBlock(c, style), report::TimeBlock(c, style), 6, style);
-  if (!c.ranks.empty()) text += "\n" + report::StageBlock(c, style);
-  return text + "\n" +
+  return report::Paint(style, Ink::kBold, report::ModelLine(price.job_name, price.model)) + "\n\n" +
+         Notes(price.candidate, style, rule) + "\n" + Tables(price.candidate, style) + "\n" +
          Note(
              style, "figures",
              fmt::format("calibration {} ({} measured runs), restow {}; each term is worked out in "

@@ -243,6 +243,16 @@ TEST(PlanCsv, KeepsItsHeaderWhenNothingIsRanked) {
   EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 1);
 }
 
+TEST(PriceCsv, KeepsTheEmptyFieldOfACandidateWithoutARank) {
+  PriceReport price;
+  price.candidate = report::MakePlan().ranked.front();
+  price.candidate.rank = 0;
+  const std::string csv = PriceCsv(price);
+  const std::string row = csv.substr(csv.find('\n') + 1);
+  EXPECT_EQ(row.front(), ',');
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), ','), 2 * std::count(row.begin(), row.end(), ','));
+}
+
 TEST(ExplanationCsv, QuotesFieldsThatHoldCommas) {
   Explanation e;
   e.nearest = {{"pp 1 -> 2, recompute off -> \"full\"", report::MakeCandidate(0, 1)}};

@@ -22,8 +22,8 @@ class RunScriptTest(unittest.TestCase):
         self.assertIn("usage", run.stderr)
 
     def test_what_is_not_available_says_so(self):
-        for arguments in (["demo"], ["fuzz"], ["python"], ["python-mindspore"], ["test", "engine"],
-                          ["test", "torch"], ["test", "mindspore"], ["test", "install"]):
+        for arguments in (["demo"], ["fuzz"], ["python-mindspore"], ["test", "engine"],
+                          ["test", "torch"], ["test", "mindspore"]):
             run = self.run_script(*arguments)
             self.assertEqual((run.returncode, run.stdout), (3, ""), arguments)
             self.assertIn("not available in this version", run.stderr)
@@ -39,7 +39,16 @@ class RunScriptTest(unittest.TestCase):
                 continue
             self.assertRegex(line, r"^[a-z]+ +[a-z0-9+.-]+ +# \S")
             groups.add(line.split()[0])
-        self.assertEqual(groups, {"plan", "test", "bench", "lint"})
+        self.assertEqual(groups, {"plan", "test", "bench", "python", "lint"})
+
+    def test_every_python_package_has_a_group_a_version_and_a_reason(self):
+        groups = set()
+        for line in (ROOT / "deps" / "python.txt").read_text(encoding="utf-8").splitlines():
+            if not line.strip() or line.startswith("#"):
+                continue
+            self.assertRegex(line, r"^[a-z]+ +[A-Za-z0-9._-]+==[0-9][^ ]* +# \S")
+            groups.add(line.split()[0])
+        self.assertLessEqual({"python", "test"}, groups)
 
 
 if __name__ == "__main__":

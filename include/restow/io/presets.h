@@ -23,6 +23,10 @@ Model ModelPreset(const std::string& name, SourcePosition where = {});
 // `per_node` 0 takes the preset's. The last level covers all `devices`.
 Cluster ClusterOf(const Device& device, int devices, int per_node);
 
+// A device preset with its usual interconnect, as `devices` shows it: the number of devices is not
+// part of it. Errors: kBadInput, with the nearest names.
+Cluster PresetCluster(const std::string& device, SourcePosition where = {});
+
 // The shipped constants.
 const Calibration& DefaultCalibration();
 

@@ -27,18 +27,36 @@ struct ReadOptions {
 Job ReadJob(const std::string& path, const ReadOptions& options);
 Job ReadJob(const Node& document, const std::string& base_folder, const ReadOptions& options);
 
+// What no reader knew, of the job and of its model.
+std::vector<FieldNote> UnknownFields(const Job& job);
+
 // True when the document is one of HyperParallel's own files (io/hyperparallel.h).
 bool IsHyperParallel(const Node& document);
 
 // Anything that holds a model: Hugging Face config.json, `restow.model/1`, a preset's name, a job
 // file, a HyperParallel file. Errors: kUnsupported naming the family when it cannot be priced.
-Model ReadModel(const std::string& path_or_preset);
+// `strict`: a field that no reader knows is refused instead of listed.
+Model ReadModel(const std::string& path_or_preset, bool strict = false);
 // Hugging Face's config.json. `name` names the model when the file does not.
 Model ReadHuggingFace(const Node& config, const std::string& name);
 
 // One dimension argument "tp=2,4,8" onto a space; also used for `price` and `explain`.
 // Errors: kUsage for an unknown dimension, kBadInput for a value, both quoting the argument.
 void ApplyDimension(std::string_view argument, SearchSpace& space);
+
+// `over` behind `dimensions`, less those of `dimensions` that `over` states again.
+std::vector<std::string> MergeDimensions(std::vector<std::string> dimensions,
+                                         const std::vector<std::string>& over);
+
+// A candidate as `compare` names it: a rank of the plan, what runs today, or its dimensions.
+struct CandidateName {
+  int rank = 0;  // 0: no rank
+  bool current = false;
+  std::vector<std::string> dimensions;
+  std::string text;  // "rank 1", else as the user wrote it
+};
+// "1", "current" or "tp=8 pp=4 recompute=full". Errors: kUsage.
+CandidateName ReadCandidateName(const std::string& text);
 
 // A statement of the recompute dimension (docs/planner.md, "Recompute as a dimension"): off,
 // selective, full, a list of them, or auto. `what` names it in messages: "search.recompute".

@@ -26,6 +26,18 @@ std::string ToJson(const CalibrationReport& report);  // restow.calibration/1
 // The file that --calibration reads (YAML).
 std::string CalibrationText(const Calibration& calibration);
 
+// `[...]` of documents that are JSON already.
+std::string JsonList(const std::vector<std::string>& documents);
+
+// One file per stage in `folder`, which is made when missing: all of them or none, each whole.
+// Returns their paths in the order of the stages. Errors: kBadInput naming what cannot be written.
+std::vector<std::string> WriteActivationPlans(const std::string& folder,
+                                              const std::vector<ActivationPlan>& plans);
+// The file that an earlier export of more than `stages` stages left in `folder`, or "".
+std::string StaleActivationPlan(const std::string& folder, std::size_t stages);
+// What `export` writes for. Errors: kUnsupported for targets of later versions, kUsage for others.
+void CheckExportTarget(const std::string& to);
+
 // JSON Schema texts by name: job, plan-report, price, explanation, comparison, model, device,
 // activation-plan. Errors: kUsage listing the names.
 std::string JsonSchema(const std::string& name);

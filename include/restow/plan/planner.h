@@ -51,6 +51,9 @@ OneCandidate CandidateUnder(const Job& job, const SearchOptions& options);
 // What the job runs with today. Errors: kBadInput when it states nothing or too little.
 OneCandidate CurrentCandidate(const Job& job);
 
+// The candidate of rank `rank` in `report`. Errors: kBadInput when fewer are ranked.
+OneCandidate RankedCandidate(const PlanReport& report, int rank);
+
 PriceReport Price(const Job& job, const OneCandidate& one);
 // The candidate's step time alone, several times faster. Requires: it keeps the rules.
 Seconds PriceStep(const Job& job, const OneCandidate& one);

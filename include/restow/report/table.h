@@ -17,6 +17,8 @@ struct TableStyle {
 
 std::string DrawPlan(const PlanReport& report, const TableStyle& style);
 std::string DrawPrice(const PriceReport& report, const TableStyle& style);
+// One candidate without the job around it: speed, fit, memory and time by term, stages.
+std::string DrawCandidate(const Candidate& candidate, const TableStyle& style);
 std::string DrawExplanation(const Explanation& explanation, const TableStyle& style);
 std::string DrawComparison(const Comparison& comparison, const TableStyle& style);
 std::string DrawModel(const Model& model, const TableStyle& style);
