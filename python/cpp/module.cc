@@ -6,6 +6,7 @@
 #include "cpp/errors.h"
 #include "cpp/planning.h"
 #include "cpp/request.h"
+#include "cpp/validation.h"
 #include "restow/plan/planner.h"
 
 PYBIND11_MODULE(_restow, m) {
@@ -16,4 +17,5 @@ PYBIND11_MODULE(_restow, m) {
   restow::python::RegisterAnswers(m);
   restow::python::RegisterPlanning(m);
   restow::python::RegisterCatalogue(m);
+  restow::python::RegisterValidation(m);
 }

@@ -36,7 +36,7 @@ from ._reports import (
     PriceReport,
     Recompute,
 )
-from ._validation import Calibration, ValidationReport
+from ._validation import Calibration, RunReport, ValidationReport
 from .errors import (
     Error,
     InputError,
@@ -71,6 +71,7 @@ __all__ = [
     "PlanReport",
     "PriceReport",
     "Recompute",
+    "RunReport",
     "UnknownFieldWarning",
     "Unsupported",
     "ValidationReport",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from . import _restow
 
@@ -13,17 +13,28 @@ if TYPE_CHECKING:
     from ._reports import Candidate
 
 
-def dataframe(rows: Sequence[tuple[str, Candidate]], label: str | None) -> pandas.DataFrame:
-    """One row per candidate, with a column ``label`` in front where that is not None."""
+def _pandas() -> Any:
     try:
         import pandas
     except ImportError as error:
         raise ImportError(
             "to_dataframe() needs pandas, which is not installed: pip install pandas"
         ) from error
+    return pandas
+
+
+def dataframe(rows: Sequence[tuple[str, Candidate]], label: str | None) -> pandas.DataFrame:
+    """One row per candidate, with a column ``label`` in front where that is not None."""
     named = [({} if label is None else {label: name}) | _fields(one) for name, one in rows]
     columns = ([] if label is None else [label]) + list(_COLUMNS)
-    return pandas.DataFrame(named, columns=columns)
+    frame: pandas.DataFrame = _pandas().DataFrame(named, columns=columns)
+    return frame
+
+
+def records(columns: Sequence[str], rows: Sequence[Mapping[str, Any]]) -> pandas.DataFrame:
+    """One row per mapping."""
+    frame: pandas.DataFrame = _pandas().DataFrame([dict(row) for row in rows], columns=list(columns))
+    return frame
 
 
 _COLUMNS = (

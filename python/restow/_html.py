@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ._reports import Candidate, Difference
@@ -20,6 +20,8 @@ _HEADINGS = (
     "at",
     "margin GiB",
 )
+_NAMES = {"id", "kind", "instrument", "name", "left_alone"}
+"""Columns of text in tables of mappings."""
 _WORDS = {0, 1, 2, 7}
 """Columns of text; the others are figures and stand to the right."""
 
@@ -55,6 +57,18 @@ def _row(label: str, candidate: Candidate) -> tuple[str, ...]:
         f"stage {candidate.worst.stage}, {candidate.worst.phase}",
         gib(candidate.capacity_bytes - candidate.peak_bytes),
     )
+
+
+def records(columns: Sequence[str], rows: Sequence[Mapping[str, Any]], title: str) -> str:
+    """A row for each mapping; figures in five digits."""
+    def text(value: object) -> str:
+        if value is None:
+            return ""
+        return f"{value:.5g}" if isinstance(value, float) else str(value)
+
+    words = {index for index, name in enumerate(columns) if name in _NAMES}
+    cells = [[text(row.get(name)) for name in columns] for row in rows]
+    return f"<p>{escape(title)}</p>\n" + _table(columns, cells, words)
 
 
 def candidates(rows: Sequence[tuple[str, Candidate]], title: str = "") -> str:

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from . import _restow
 from ._job import (
@@ -33,8 +33,15 @@ from ._reports import (
     plan_report_of,
     price_report_of,
 )
-from ._validation import Calibration, ValidationReport
-from .errors import InputError, UnknownFieldWarning, Unsupported
+from ._validation import (
+    Calibration,
+    RunReport,
+    ValidationReport,
+    calibration_of,
+    run_of,
+    validation_of,
+)
+from .errors import InputError, UnknownFieldWarning
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -207,30 +214,39 @@ def schema(name: str | None = None) -> list[str] | dict[str, Any]:
     return document
 
 
+@overload
+def validate(
+    runs: PathLike, *, row: None = None, by: str = "source", calibration: PathLike | None = None
+) -> ValidationReport: ...
+@overload
+def validate(
+    runs: PathLike, *, row: str, by: str = "source", calibration: PathLike | None = None
+) -> RunReport: ...
 def validate(
     runs: PathLike,
     *,
     row: str | None = None,
     by: str = "source",
     calibration: PathLike | None = None,
-) -> ValidationReport:
+) -> ValidationReport | RunReport:
     """Holds predictions against measured runs, a CSV with the columns of ``measured-runs.csv``.
 
-    Raises :class:`restow.Unsupported`: not available in this version.
+    ``by`` groups errors by ``source``, ``model`` or ``device``. With ``row``, one run is shown
+    whole: the job made of it and its figures.
     """
-    _later("validate")
+    constants = None if calibration is None else _text(calibration)
+    if row is not None:
+        return run_of(_restow.run(_text(runs), row, constants))
+    return validation_of(_restow.validate(_text(runs), by, constants), by)
 
 
 def calibrate(runs: PathLike, *, out: PathLike | None = None) -> Calibration:
-    """Fits the calibration's constants to measured runs and writes them to ``out``.
+    """Fits the planner's constants to measured runs and writes them to ``out``, if given.
 
-    Raises :class:`restow.Unsupported`: not available in this version.
+    ``plan(..., calibration=out)`` then uses them. Raises :class:`restow.InputError` when the runs
+    determine none of the constants. Takes seconds to a minute; Ctrl-C stops it.
     """
-    _later("calibrate")
-
-
-def _later(name: str) -> NoReturn:
-    raise Unsupported(f"{name} is not available in this version")
+    return calibration_of(_restow.calibrate(_text(runs), "" if out is None else _text(out)))
 
 
 def _side(side: int | str | Mapping[str, object]) -> str:

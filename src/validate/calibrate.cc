@@ -53,6 +53,7 @@ FitProblem MakeProblem(const std::vector<MeasuredRun>& runs, const CalibrateOpti
                        const Calibration& calibration, CalibrationReport* report) {
   FitProblem problem;
   problem.threads = options.threads;
+  problem.cancel = options.cancel;
   const std::set<std::string> contradictions = validate::Contradictions(runs);
   for (const MeasuredRun& run : runs) {
     const validate::ScoredRun scored = validate::ScoreRun(run, contradictions, &calibration);

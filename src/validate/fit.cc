@@ -102,9 +102,15 @@ std::vector<double> Stepped(const FitState& state, const Normal& normal,
   return values;
 }
 
+// Between two passes over the runs.
+void GiveUpIfAsked(const FitProblem& problem) {
+  if (problem.cancel != nullptr && *problem.cancel) ThrowUsage("the fit was interrupted");
+}
+
 }  // namespace
 
 std::vector<double> Residuals(FitProblem& problem, const std::vector<double>& values) {
+  GiveUpIfAsked(problem);
   std::vector<double> residuals(problem.runs.size());
   ForEach(problem.runs.size(), problem.threads, [&](std::size_t r) {
     SetConstants(problem, values, problem.runs[r].job);

@@ -5,6 +5,7 @@
 // minimised by Gauss-Newton with Levenberg-Marquardt damping and numerical derivatives.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ struct FitProblem {
   std::vector<FitRun> runs;
   std::vector<FitConstant> constants;
   int threads = 0;
+  const std::atomic<bool>* cancel = nullptr;  // see CalibrateOptions
 };
 
 struct FitState {

@@ -145,13 +145,6 @@ def test_errors_survive_pickling():
     assert str(restow.InputError("bad", "job.yaml", 3, 4)) == "job.yaml:3:4: bad"
 
 
-def test_validate_and_calibrate_say_that_they_are_missing():
-    for call in (lambda: restow.validate("runs.csv"),
-                 lambda: restow.calibrate("runs.csv", out="c.yaml")):
-        with pytest.raises(restow.Unsupported, match="not available in this version"):
-            call()
-
-
 def test_a_wrong_type_is_a_type_error():
     for job in (3, None, ["job.yaml"]):
         with pytest.raises(TypeError):

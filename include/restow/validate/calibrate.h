@@ -5,6 +5,7 @@
 // fewer than two runs can change is left alone. Threads: pure; `threads` workers inside.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,6 +24,8 @@ struct CalibrateOptions {
   bool from_start = false;
   bool leave_out = true;  // work out errors of models and sources that a fit did not see
   int threads = 0;
+  // Set from any thread to give up: Calibrate then throws kUsage and has written nothing.
+  const std::atomic<bool>* cancel = nullptr;
   std::function<void(const std::string&)> progress;  // a line about what is being done
 };
 
