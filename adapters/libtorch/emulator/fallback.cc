@@ -247,6 +247,29 @@ KernelGuard::KernelGuard()
     : keys_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
             c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})) {}
 
+namespace {
+
+// Devices without a kernel of their own get a composition for these; the CPU has kernels, and
+// results are to be the CPU's.
+void PreferCpuKernels(torch::Library& library) {
+  const auto has_both = [](const c10::OperatorHandle& op) {
+    const bool composed =
+        op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+        op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    return composed && op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
+  };
+  auto& dispatcher = c10::Dispatcher::singleton();
+  for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
+    const auto op = dispatcher.findOp(name);
+    if (name.name.rfind("aten::", 0) != 0 || !op || !op->hasSchema() || !has_both(*op)) continue;
+    const std::string full = name.name + (name.overload_name.empty() ? "" : ".") +
+                             name.overload_name;
+    library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&Fallback>());
+  }
+}
+
+}  // namespace
+
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack* stack) {
   Call(op, stack).Run();
 }
@@ -256,3 +279,5 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet /*keys*/, Stack
 TORCH_LIBRARY_IMPL(_, PrivateUse1, m) {
   m.fallback(torch::CppFunction::makeFromBoxedFunction<&restow::emulator::Fallback>());
 }
+
+TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) { restow::emulator::PreferCpuKernels(m); }
