@@ -134,10 +134,10 @@ Storage AliasMap::EmuStorage(const Storage& cpu, int device, OperatorRun* run) {
   const std::size_t bytes = cpu.nbytes();
   run->AddBytes(bytes);
   std::shared_ptr<void> memory(data, [cpu](void*) {});
-  Storage storage(Storage::use_byte_size_t(), bytes,
-                  AdoptData(device, bytes == 0 ? nullptr : data, bytes, std::move(memory),
-                            run->output()),
-                  DeviceAllocator(), /*resizable=*/true);
+  Storage storage(
+      Storage::use_byte_size_t(), bytes,
+      AdoptData(device, bytes == 0 ? nullptr : data, bytes, std::move(memory), run->output()),
+      DeviceAllocator(), /*resizable=*/true);
   to_emu_.emplace(cpu.unsafeGetStorageImpl(), storage);
   return storage;
 }
@@ -153,7 +153,10 @@ Tensor AliasMap::ToCpu(const Tensor& tensor) {
 }
 
 Tensor AliasMap::ToEmu(const Tensor& cpu, int device, OperatorRun* run) {
-  return MakeTensor(EmuStorage(cpu.storage(), device, run), DispatchKey::PrivateUse1, cpu);
+  const bool known = to_emu_.contains(cpu.storage().unsafeGetStorageImpl());
+  Tensor emu = MakeTensor(EmuStorage(cpu.storage(), device, run), DispatchKey::PrivateUse1, cpu);
+  if (!known) SetElements(emu.storage().data(), c10::toString(emu.scalar_type()));
+  return emu;
 }
 
 void AliasMap::Update(const Tensor& tensor, const Tensor& cpu, OperatorRun* run) {

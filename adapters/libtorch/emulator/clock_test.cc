@@ -66,9 +66,9 @@ TEST_F(ClockTest, LaunchCostsHoldUpTheHostAndAnIdleDevice) {
 }
 
 TEST_F(ClockTest, CopiesOverlapOperatorsAndEachOtherByDirection) {
-  Operate(0, "big");                                     // 3 ms
-  Move(1, Direction::kHostToDevice, 2 * kMegabyte);      // 2 ms
-  Move(2, Direction::kDeviceToHost, 2 * kMegabyte);      // 2 ms
+  Operate(0, "big");                                 // 3 ms
+  Move(1, Direction::kHostToDevice, 2 * kMegabyte);  // 2 ms
+  Move(2, Direction::kDeviceToHost, 2 * kMegabyte);  // 2 ms
   EXPECT_EQ(SyncedAt(1), 2 * kMs);
   EXPECT_EQ(SyncedAt(2), 2 * kMs);
   EXPECT_EQ(SyncedAt(0), 3 * kMs);
@@ -90,9 +90,9 @@ TEST_F(ClockTest, AWaitDelaysTheWaiterAndNotTheHost) {
   Move(1, Direction::kHostToDevice, 5 * kMegabyte);
   Event copied;
   RecordEvent(copied, {0, 1});
-  Operate(0);               // 0 to 1 ms
+  Operate(0);  // 0 to 1 ms
   WaitEvent(copied, {0, 0});
-  Operate(0);               // 5 to 6 ms: a stall of 4 ms
+  Operate(0);  // 5 to 6 ms: a stall of 4 ms
   EXPECT_EQ(Now(), 0);
   EXPECT_EQ(SyncedAt(0), 6 * kMs);
 }

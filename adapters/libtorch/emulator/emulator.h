@@ -28,7 +28,8 @@ enum class ClockKind {
   kReal,     // the machine's steady clock; waits sleep until the modelled end of a copy
 };
 
-// Cost of an operator on the virtual clock: a fixed time plus its bytes (read and written) at a rate.
+// Cost of an operator on the virtual clock: a fixed time plus its bytes (read and written) at a
+// rate.
 struct OperatorCost {
   double seconds = 0;
   double bytes_per_second = 0;  // 0: bytes cost nothing
@@ -48,9 +49,9 @@ struct Options {
   Schedule schedule = Schedule::kLate;
   ClockKind clock = ClockKind::kVirtual;
   std::uint64_t seed = 0;
-  double launch_s = 0;     // host time to launch an operator or a copy
-  double poll_s = 1e-6;    // host time of one query of an event or stream, so that polling ends
-  int devices = 2;         // how many are reported: 1 or 2
+  double launch_s = 0;      // host time to launch an operator or a copy
+  double poll_s = 1e-6;     // host time of one query of an event or stream, so that polling ends
+  int devices = 2;          // how many are reported: 1 or 2
   bool one_stream = false;  // a new stream is the default stream, as on MPS
   bool pinned = true;       // false: "pinned" allocations are pageable, copies wait for the host
   std::optional<std::uint64_t> pinned_bytes;  // pinning beyond this fails
@@ -77,7 +78,7 @@ struct TraceSpan {
 };
 
 struct MemoryFigures {
-  std::uint64_t allocated_bytes = 0;       // of live storages
+  std::uint64_t allocated_bytes = 0;  // of live storages
   std::uint64_t peak_allocated_bytes = 0;
   std::uint64_t active_bytes = 0;  // with those freed while recorded streams still use them
   std::uint64_t peak_active_bytes = 0;

@@ -31,9 +31,9 @@ bool WritesUntold(const FunctionSchema& schema, const c10::Argument& argument) {
 // In-place operators that do not look at what they overwrite.
 bool OnlyWrites(const FunctionSchema& schema, const c10::Argument& argument) {
   static constexpr std::array<std::string_view, 12> kNames{
-      "aten::zero_",    "aten::fill_",   "aten::normal_",    "aten::uniform_",
-      "aten::random_",  "aten::cauchy_", "aten::bernoulli_", "aten::exponential_",
-      "aten::geometric_", "aten::log_normal_", "aten::eye", "aten::arange"};
+      "aten::zero_",      "aten::fill_",       "aten::normal_",    "aten::uniform_",
+      "aten::random_",    "aten::cauchy_",     "aten::bernoulli_", "aten::exponential_",
+      "aten::geometric_", "aten::log_normal_", "aten::eye",        "aten::arange"};
   if (argument.is_out()) return true;
   const bool named = std::find(kNames.begin(), kNames.end(), schema.name()) != kNames.end();
   return named && argument.name() == "self";
@@ -129,7 +129,8 @@ class Call {
   // As on other devices: scalars and lists of indices may be on the CPU, other tensors may not.
   void CheckHostTensor(const Tensor& tensor, const IValue& argument) const {
     TORCH_CHECK(tensor.dim() == 0 || argument.isOptionalTensorList() || !tensor.device().is_cpu(),
-                schema_.name(), ": expected all tensors to be on the same device, but found one of ",
+                schema_.name(),
+                ": expected all tensors to be on the same device, but found one of ",
                 tensor.sizes(), " on cpu beside tensors on emu");
   }
 
@@ -253,17 +254,16 @@ namespace {
 // results are to be the CPU's.
 void PreferCpuKernels(torch::Library& library) {
   const auto has_both = [](const c10::OperatorHandle& op) {
-    const bool composed =
-        op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
-        op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
+    const bool composed = op.hasKernelForDispatchKey(c10::DispatchKey::CompositeExplicitAutograd) ||
+                          op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd);
     return composed && op.hasKernelForDispatchKey(c10::DispatchKey::CPU);
   };
   auto& dispatcher = c10::Dispatcher::singleton();
   for (const c10::OperatorName& name : dispatcher.getAllOpNames()) {
     const auto op = dispatcher.findOp(name);
     if (name.name.rfind("aten::", 0) != 0 || !op || !op->hasSchema() || !has_both(*op)) continue;
-    const std::string full = name.name + (name.overload_name.empty() ? "" : ".") +
-                             name.overload_name;
+    const std::string full =
+        name.name + (name.overload_name.empty() ? "" : ".") + name.overload_name;
     library.impl(full.c_str(), torch::CppFunction::makeFromBoxedFunction<&Fallback>());
   }
 }

@@ -1,7 +1,6 @@
 // Streams, events and the current device, as torch asks for them.
 #include "emulator/guard.h"
 
-
 #include <c10/core/Allocator.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 

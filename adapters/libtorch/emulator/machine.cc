@@ -81,8 +81,7 @@ void ResetTime(Machine& m) {
 
 void AddTrace(Machine& m, const std::string& name, const StreamState& stream, Span span) {
   if (!m.options.trace) return;
-  m.trace.push_back(
-      {name, stream.device, stream.id, ToSeconds(span.begin), ToSeconds(span.end)});
+  m.trace.push_back({name, stream.device, stream.id, ToSeconds(span.begin), ToSeconds(span.end)});
 }
 
 }  // namespace restow::emulator

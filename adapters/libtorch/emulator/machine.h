@@ -46,6 +46,7 @@ struct Block {
   std::vector<Actor> recorded;  // streams that record_stream (or record_event) named
   int pending = 0;              // queued tasks that touch it
   bool poison_when_idle = false;
+  std::string elements;  // their type, where known
 };
 
 struct StreamState;
@@ -97,10 +98,10 @@ struct Machine {
   VectorClock host;
   Ticks host_now = 0;  // virtual clock
   Ticks host_wait = 0;
-  int clock_starts = 0;        // how often the clock was set to 0
+  int clock_starts = 0;          // how often the clock was set to 0
   std::int64_t real_origin = 0;  // nanoseconds of the steady clock at 0
 
-  std::map<std::uintptr_t, std::shared_ptr<Block>> live;  // by address
+  std::map<std::uintptr_t, std::shared_ptr<Block>> live;   // by address
   std::map<std::uintptr_t, std::shared_ptr<Block>> freed;  // kept a while, to notice late readers
   std::deque<std::uintptr_t> freed_order;
   std::uint64_t freed_bytes = 0;

@@ -61,9 +61,18 @@ void KeepFreed(Machine& m, std::shared_ptr<Block> block) {
 Block& AddBlock(Machine& m, int device, Actor home, void* data, std::uint64_t bytes,
                 std::shared_ptr<void> memory, const Access& first) {
   ForgetFreed(m, AddressOf(data), bytes);
-  auto block = std::make_shared<Block>(
-      Block{m.next_block++, device, home, bytes, static_cast<std::byte*>(data), std::move(memory),
-            first.label, History(bytes, first), {}, 0, false});
+  auto block = std::make_shared<Block>(Block{m.next_block++,
+                                             device,
+                                             home,
+                                             bytes,
+                                             static_cast<std::byte*>(data),
+                                             std::move(memory),
+                                             first.label,
+                                             History(bytes, first),
+                                             {},
+                                             0,
+                                             false,
+                                             ""});
   return *m.live.emplace(AddressOf(data), std::move(block)).first->second;
 }
 
@@ -239,6 +248,12 @@ int DeviceOf(const void* data) {
   const Lock lock(m.mutex);
   const auto block = FindLive(m, AddressOf(data));
   return block == nullptr || block->device == kHostMemory ? 0 : block->device;
+}
+
+void SetElements(const void* data, const char* dtype) {
+  Machine& m = TheMachine();
+  const Lock lock(m.mutex);
+  if (const auto block = FindLive(m, AddressOf(data))) block->elements = dtype;
 }
 
 std::shared_ptr<void> Hold(const void* data) {

@@ -47,6 +47,9 @@ bool RecordPinned(const void* data, int device, int stream);
 // The device that the bytes at `data` belong to; the first one when they are not the emulator's.
 int DeviceOf(const void* data);
 
+// Names the elements that the block at `data` holds, for Options::opaque.
+void SetElements(const void* data, const char* dtype);
+
 // What keeps the bytes at `data` alive, freed or not; null when they are not the emulator's.
 std::shared_ptr<void> Hold(const void* data);
 

@@ -1,7 +1,8 @@
 // The operators that need more than the CPU's kernel: memory, views, copies, choices of backend.
 #include <ATen/ATen.h>
-#include <ATen/NativeFunctions.h>
 #include <ATen/EmptyTensor.h>
+#include <ATen/NativeFunctions.h>
+#include <ATen/autocast_mode.h>
 #include <torch/library.h>
 
 #include "emulator/alias.h"
@@ -28,14 +29,20 @@ void CheckNotPinned(std::optional<bool> pinned) {
   TORCH_CHECK(!pinned.value_or(false), "only CPU tensors can be pinned, not tensors on emu");
 }
 
+// Tells opaque memory what its elements are.
+Tensor Typed(const Tensor& tensor) {
+  SetElements(tensor.storage().data(), c10::toString(tensor.scalar_type()));
+  return tensor;
+}
+
 Tensor Empty(c10::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
              std::optional<at::Layout> /*layout*/, std::optional<at::Device> device,
              std::optional<bool> pinned, std::optional<at::MemoryFormat> format) {
   CheckNotPinned(pinned);
   const c10::DeviceGuard guard = GuardOf(device);
-  return at::detail::empty_generic(sizes, DeviceAllocator(),
-                                   DispatchKeySet(DispatchKey::PrivateUse1),
-                                   c10::dtype_or_default(dtype), format);
+  return Typed(at::detail::empty_generic(sizes, DeviceAllocator(),
+                                         DispatchKeySet(DispatchKey::PrivateUse1),
+                                         c10::dtype_or_default(dtype), format));
 }
 
 Tensor EmptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
@@ -43,9 +50,9 @@ Tensor EmptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                     std::optional<at::Device> device, std::optional<bool> pinned) {
   CheckNotPinned(pinned);
   const c10::DeviceGuard guard = GuardOf(device);
-  return at::detail::empty_strided_generic(sizes, strides, DeviceAllocator(),
-                                           DispatchKeySet(DispatchKey::PrivateUse1),
-                                           c10::dtype_or_default(dtype));
+  return Typed(at::detail::empty_strided_generic(sizes, strides, DeviceAllocator(),
+                                                 DispatchKeySet(DispatchKey::PrivateUse1),
+                                                 c10::dtype_or_default(dtype)));
 }
 
 const Tensor& Resize(const Tensor& self, c10::IntArrayRef sizes,
@@ -188,9 +195,9 @@ std::tuple<Tensor, Tensor, Tensor> ConvolutionBackward(
     c10::IntArrayRef output_padding, std::int64_t groups, std::array<bool, 3> mask) {
   const std::vector<std::int64_t> bias{weight.size(transposed ? 1 : 0) * (transposed ? groups : 1)};
   auto made = OnCpu("aten::convolution_backward", {grad, input, weight}, [&](const auto& to_cpu) {
-    auto [a, b, c] = at::convolution_backward(to_cpu(grad), to_cpu(input), to_cpu(weight), bias,
-                                              stride, padding, dilation, transposed,
-                                              output_padding, groups, mask);
+    auto [a, b, c] =
+        at::convolution_backward(to_cpu(grad), to_cpu(input), to_cpu(weight), bias, stride, padding,
+                                 dilation, transposed, output_padding, groups, mask);
     return std::vector<Tensor>{a, b, c};
   });
   return {made[0], made[1], made[2]};
@@ -228,7 +235,8 @@ Tensor AddBias(const Tensor& gates, const std::optional<Tensor>& bias) {
 // operators, and autograd goes through them.
 // Source: the formulas in the documentation of torch.nn.LSTM.
 std::tuple<Tensor, Tensor, Tensor> LstmCell(const Tensor& input_gates, const Tensor& hidden_gates,
-                                            const Tensor& cx, const std::optional<Tensor>& input_bias,
+                                            const Tensor& cx,
+                                            const std::optional<Tensor>& input_bias,
                                             const std::optional<Tensor>& hidden_bias) {
   const Tensor gates = AddBias(input_gates, input_bias) + AddBias(hidden_gates, hidden_bias);
   const auto parts = gates.chunk(4, 1);  // input, forget, cell, output
@@ -273,8 +281,8 @@ struct Silence final : c10::WarningHandler {
 const bool shallow_copies = [] {
   Silence silence;
   const c10::WarningUtils::WarningHandlerGuard guard(&silence);
-  static auto* const library = new torch::Library(torch::Library::IMPL, "aten", std::nullopt,
-                                                  __FILE__, __LINE__);
+  static auto* const library =
+      new torch::Library(torch::Library::IMPL, "aten", std::nullopt, __FILE__, __LINE__);
   library->impl("_has_compatible_shallow_copy_type", TORCH_FN(CompatibleShallowCopy));
   return true;
 }();
@@ -309,4 +317,23 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_thnn_fused_lstm_cell", TORCH_FN(restow::emulator::LstmCell));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(restow::emulator::GruCell));
+}
+
+TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }
+
+// The lists of operators that torch lowers, raises or promotes on every device.
+TORCH_LIBRARY_IMPL(aten, AutocastPrivateUse1, m) {
+  using at::IntArrayRef;  // the names that torch's lists use
+  using at::Scalar;
+  using at::ScalarType;
+  using at::Tensor;
+#define RESTOW_LOWER(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, lower_precision_fp)
+#define RESTOW_RAISE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32)
+#define RESTOW_RAISE_SUM(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, fp32_set_opt_dtype)
+#define RESTOW_PROMOTE(...) KERNEL_PRIVATEUSEONE(__VA_ARGS__, promote)
+  AT_FORALL_LOWER_PRECISION_FP(RESTOW_LOWER)
+  AT_FORALL_FP32(RESTOW_RAISE)
+  AT_FORALL_FP32_SET_OPT_DTYPE(RESTOW_RAISE_SUM)
+  AT_FORALL_DIFFERENT_REDISPATCH_SIGNATURE(KERNEL_DIFFERENT_REDISPATCH_SIGNATURE_PRIVATEUSEONE)
+  AT_FORALL_PROMOTE(RESTOW_PROMOTE)
 }

@@ -1,5 +1,5 @@
-// Random programs of operators, copies, waits, frees and host accesses, against an oracle that keeps
-// explicit sets of what is ordered before what.
+// Random programs of operators, copies, waits, frees and host accesses, against an oracle that
+// keeps explicit sets of what is ordered before what.
 //
 // RESTOW_EMULATOR_PROGRAMS and RESTOW_EMULATOR_SEED choose how many and which; both are printed.
 #include <gtest/gtest.h>
@@ -15,8 +15,8 @@
 namespace restow::emulator {
 namespace {
 
-constexpr int kUsed = 4;     // streams
-constexpr int kSteps = 60;   // actions of a program
+constexpr int kUsed = 4;    // streams
+constexpr int kSteps = 60;  // actions of a program
 constexpr std::uint64_t kBytes = 16;
 
 int FromEnvironment(const char* name, int otherwise) {
@@ -98,7 +98,9 @@ class Program {
  private:
   int Draw(int below) { return static_cast<int>(draws_() % static_cast<unsigned>(below)); }
   TestBlock& AnyBlock() { return blocks_[static_cast<std::size_t>(Draw(5))]; }
-  TestBlock& AnyBlock(bool host) { return blocks_[static_cast<std::size_t>(host ? 3 + Draw(2) : Draw(3))]; }
+  TestBlock& AnyBlock(bool host) {
+    return blocks_[static_cast<std::size_t>(host ? 3 + Draw(2) : Draw(3))];
+  }
 
   void AddBlock(bool host) {
     blocks_.emplace_back();

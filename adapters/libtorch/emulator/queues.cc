@@ -45,7 +45,8 @@ void WorkerLoop(Machine& m, StreamState& stream) {
 }
 
 void WakeWorker(Machine& m, StreamState& stream) {
-  if (!stream.worker.joinable()) stream.worker = std::thread(WorkerLoop, std::ref(m), std::ref(stream));
+  if (!stream.worker.joinable())
+    stream.worker = std::thread(WorkerLoop, std::ref(m), std::ref(stream));
   m.moved.notify_all();
 }
 

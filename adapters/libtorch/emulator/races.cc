@@ -1,6 +1,7 @@
 #include "emulator/races.h"
 
 #include "emulator/memory.h"
+#include "restow/base/error.h"
 
 namespace restow::emulator {
 namespace {
@@ -27,8 +28,8 @@ std::string Describe(const Block& block, const Use* use) {
 void Report(Machine& m, const char* kind, const Block& block, const Use* use, Label first,
             const std::string& second) {
   if (m.races.size() >= kMostRaces) return;
-  const std::string key = std::string(kind) + '\n' + std::to_string(block.id) + '\n' + *first +
-                          '\n' + second;
+  const std::string key =
+      std::string(kind) + '\n' + std::to_string(block.id) + '\n' + *first + '\n' + second;
   if (!m.race_keys.insert(key).second) return;
   m.races.push_back({kind, Describe(block, use), *first, second});
 }
@@ -64,6 +65,13 @@ bool CheckRange(Machine& m, Block& block, ByteRange range, const Use& use, const
   return early;
 }
 
+// Opaque memory has a layout of its own: only its own elements can be addressed.
+void CheckElements(const Block& block, const Use& use) {
+  if (block.device == kHostMemory || block.elements.empty() || block.elements == use.dtype) return;
+  ThrowUnsupported("emu's memory is opaque: a tensor of " + block.elements + " cannot be read as " +
+                   use.dtype + "; copy tensors with copy_ instead of their bytes, or keep them");
+}
+
 }  // namespace
 
 std::vector<ByteRange> CheckUses(Machine& m, const std::vector<Use>& uses, const Operation& by) {
@@ -71,6 +79,7 @@ std::vector<ByteRange> CheckUses(Machine& m, const std::vector<Use>& uses, const
   for (const Use& use : uses) {
     for (const ByteRange& range : use.ranges) {
       if (const auto block = FindLive(m, range.begin)) {
+        if (m.options.opaque) CheckElements(*block, use);
         if (CheckRange(m, *block, range, use, by)) early.push_back(range);
       } else if (const auto freed = FindFreed(m, range.begin)) {
         Report(m, kReadAfterFree, *freed, &use, Intern("free"), *by.label);
@@ -81,7 +90,8 @@ std::vector<ByteRange> CheckUses(Machine& m, const std::vector<Use>& uses, const
 }
 
 void ReportEarlyFree(Machine& m, const Block& block, const Access& first) {
-  Report(m, kEarlyFree, block, nullptr, first.label, "free, ordered after " + ActorName(block.home));
+  Report(m, kEarlyFree, block, nullptr, first.label,
+         "free, ordered after " + ActorName(block.home));
 }
 
 }  // namespace restow::emulator

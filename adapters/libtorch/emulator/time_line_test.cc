@@ -30,8 +30,8 @@ TEST(ResourceTest, WorkFollowsWorkThatIsInItsWay) {
 TEST(ResourceTest, WorkReadyEarlierTakesTheGapBeforeWorkIssuedEarlier) {
   Resource resource;
   EXPECT_EQ(resource.Book(100, 10, 0).begin, 100);
-  EXPECT_EQ(resource.Book(0, 100, 0).begin, 0);    // [0, 100) is just long enough
-  EXPECT_EQ(resource.Book(0, 1, 0).begin, 110);    // no gap is left
+  EXPECT_EQ(resource.Book(0, 100, 0).begin, 0);  // [0, 100) is just long enough
+  EXPECT_EQ(resource.Book(0, 1, 0).begin, 110);  // no gap is left
 }
 
 TEST(ResourceTest, WorkOfNoLengthTakesNoPlace) {

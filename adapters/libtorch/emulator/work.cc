@@ -166,8 +166,7 @@ OperatorRun::~OperatorRun() {
   DeviceState& device = m.devices.at(stream_.device);
   Ticks length = CostOf(device.options, name_, bytes_);
   if (m.options.clock == ClockKind::kReal) length = std::max(length, HostNow(m) - launched_);
-  const Span span =
-      device.compute.Book(std::max(launched_, stream_.ready), length, launched_);
+  const Span span = device.compute.Book(std::max(launched_, stream_.ready), length, launched_);
   stream_.ready = std::max(stream_.ready, span.end);
   AddTrace(m, name_, stream_, span);
 }

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Union
 
 import torch
+from torch.utils import backend_registration
 
 from restow.emulator import _control
 from restow.emulator._load import native
@@ -70,16 +71,16 @@ class Stream(torch.Stream):
 
     def __new__(cls, device: _Device = None, priority: int = 0, **kwargs: Any) -> "Stream":
         if kwargs:
-            return super().__new__(cls, **kwargs)  # type: ignore[call-arg]
+            return super().__new__(cls, **kwargs)
         index = _index(device)
-        return super().__new__(cls, device=f"emu:{index}", priority=priority)  # type: ignore[call-arg]
+        return super().__new__(cls, device=f"emu:{index}", priority=priority)
 
 
 class Event(torch.Event):
     """An event of ``emu``; ``torch.Event(device="emu")`` is the same."""
 
     def __new__(cls, enable_timing: bool = True, blocking: bool = False) -> "Event":
-        return super().__new__(cls, device="emu", enable_timing=enable_timing, blocking=blocking)  # type: ignore[call-arg]
+        return super().__new__(cls, device="emu", enable_timing=enable_timing, blocking=blocking)
 
 
 def current_stream(device: _Device = None) -> torch.Stream:
@@ -200,12 +201,12 @@ def register() -> None:
     global _DEVICE_TYPE
     if hasattr(torch, "emu"):
         return
-    torch.utils.rename_privateuse1_backend("emu")
+    backend_registration.rename_privateuse1_backend("emu")
     hidden = {"register", "annotations"}
     for name, value in list(globals().items()):
         public = callable(value) and getattr(value, "__module__", "") == __name__
         if public and name not in hidden:
             setattr(module, name, value)
-    torch._register_device_module("emu", module)
-    torch.utils.generate_methods_for_privateuse1_backend(for_storage=True)
+    torch._register_device_module("emu", module)  # type: ignore[no-untyped-call]
+    backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     _DEVICE_TYPE = torch.accelerator.current_stream("emu").device_type

@@ -5,8 +5,14 @@ import os
 import pathlib
 import sys
 import types
+from typing import TYPE_CHECKING
 
 import torch
+
+if TYPE_CHECKING:
+    from restow.emulator import _native as native
+
+__all__ = ["native"]
 
 _BUILT_FOR = "2.13"
 
@@ -53,4 +59,5 @@ def _load() -> types.ModuleType:
     return module
 
 
-native = _load()
+if not TYPE_CHECKING:
+    native = _load()
