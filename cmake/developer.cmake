@@ -34,6 +34,13 @@ if(RESTOW_CCACHE)
   endif()
 endif()
 
+# What PyPI cannot bring along with `pip install .`, and what a build by hand may lack.
+function(restow_missing package)
+  message(FATAL_ERROR "${package} is missing. Restow compiles against headers of the system; on "
+    "Debian: apt-get install g++ libfmt-dev libyaml-cpp-dev nlohmann-json3-dev libcli11-dev "
+    "(deps/debian.txt, group plan)")
+endfunction()
+
 # Half of a file's compile time is the headers of the standard library, fmt and GoogleTest: they are
 # compiled once and shared. restow_precompile(TARGET) for code, restow_precompile(TARGET test).
 function(restow_precompile target)

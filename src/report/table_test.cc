@@ -226,6 +226,17 @@ TEST(DrawModel, ShowsExactParametersWithSeparators) {
   EXPECT_THAT(text, HasSubstr("unknown fields    none"));
 }
 
+TEST(DrawCandidate, IsThePriceWithoutTheJobAroundIt) {
+  PriceReport price;
+  price.candidate = report::MakePlan().ranked.front();
+  const std::string text = DrawCandidate(price.candidate, {});
+  const std::string label = "rank      1\n";
+  ASSERT_EQ(text.substr(0, label.size()), label);
+  EXPECT_THAT(DrawPrice(price, {}), HasSubstr(text.substr(label.size())));
+  price.candidate.rank = 0;
+  EXPECT_EQ(DrawCandidate(price.candidate, {}), text.substr(label.size()));
+}
+
 TEST(PlanCsv, HasAHeaderWithUnitsAndARowPerRankedCandidate) {
   const std::string csv = PlanCsv(report::MakePlan());
   EXPECT_EQ(csv.substr(0, csv.find("tp")), "rank,");

@@ -78,6 +78,15 @@ def test_only_the_package_and_the_command_are_installed(fresh, tmp_path):
     assert "restow/py.typed" in text and "restow/_restow.pyi" in text
 
 
+@pytest.mark.parametrize("option", ["CMAKE_DISABLE_FIND_PACKAGE_fmt=ON", "RESTOW_CLI11="])
+def test_headers_that_are_missing_are_named_with_the_remedy(option, tmp_path):
+    done = subprocess.run(["cmake", "-S", ROOT, "-B", tmp_path, "-G", "Ninja", f"-D{option}"],
+                          capture_output=True, text=True, check=False)
+    message = " ".join(done.stderr.split())
+    assert done.returncode != 0 and "is missing" in message
+    assert "apt-get install g++ libfmt-dev" in message
+
+
 def test_it_is_uninstalled_without_a_rest(fresh, tmp_path):
     run(fresh / "python", "-m", "pip", "uninstall", "-y", "restow", cwd=tmp_path)
     assert not (fresh / "restow").exists()
