@@ -254,6 +254,19 @@ TEST_P(FileTierModes, DestructionWaitsForWhatIsUnderWay) {
   EXPECT_EQ(back.find_first_not_of('!'), std::string::npos);
 }
 
+TEST_P(FileTierModes, TheThreadThatMadeATierMayEnd) {
+  std::unique_ptr<FileTier> tier;
+  std::thread([&] { tier = std::make_unique<FileTier>(Options()); }).join();
+  const std::string text = Text(300000, 9);
+  for (int i = 0; i < 10; ++i) {
+    const FileExtent extent = Write(*tier, text);
+    EXPECT_EQ(Read(*tier, extent), text);
+    tier->Release(extent);
+  }
+  std::thread([&] { tier.reset(); }).join();
+  EXPECT_THAT(dir.Entries(), IsEmpty());
+}
+
 TEST_P(FileTierModes, AChildIsRefusedAndTheParentGoesOn) {
   FileTier tier(Options());
   const std::string text = Text(100000, 8);

@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 
 #include "restow/base/check.h"
 #include "swap/file_tier/descriptor.h"
@@ -27,17 +28,22 @@ bool CanReadAndWrite(io_uring& ring) {
 // completion carries no transfer.
 class RingQueue : public TransferQueue {
  public:
-  RingQueue(int fd, int wake_fd, const io_uring& ring)
-      : fd_(fd), wake_(wake_fd), ring_(ring), ring_in_children_(ring.ring_fd) {
-    ListenForWake();
+  RingQueue(int fd, int wake_fd, const io_uring& ring) : fd_(fd), wake_(wake_fd), ring_(ring) {
+    closed_in_children_.emplace(ring.ring_fd);
   }
   RingQueue(const RingQueue&) = delete;
   RingQueue& operator=(const RingQueue&) = delete;
-  // Leaving the ring cancels the read of the event descriptor, which is its last. A child's copy
-  // would keep the ring, and that read, alive.
-  ~RingQueue() override { io_uring_queue_exit(&ring_); }
+  // A child's copy would keep the ring alive.
+  ~RingQueue() override {
+    closed_in_children_.reset();
+    io_uring_queue_exit(&ring_);
+  }
 
   void Submit(Transfer* transfer) override {
+    // Not before: the kernel ends what a thread has in flight when that thread ends, and the one
+    // that uses the queue is gone, with all that could still write to `wakes_`, before the queue
+    // is.
+    if (!listening_) ListenForWake();
     io_uring_sqe* entry = NextEntry();
     const auto size = static_cast<unsigned>(transfer->size);
     if (transfer->write) {
@@ -78,6 +84,7 @@ class RingQueue : public TransferQueue {
     io_uring_prep_read(entry, wake_.get(), &wakes_, sizeof(wakes_), 0);
     io_uring_sqe_set_data(entry, nullptr);
     io_uring_submit(&ring_);
+    listening_ = true;
   }
 
   void SubmitAndWait() {
@@ -92,7 +99,8 @@ class RingQueue : public TransferQueue {
   Descriptor wake_;
   std::uint64_t wakes_ = 0;
   io_uring ring_;
-  const ClosedInChildren ring_in_children_;
+  std::optional<ClosedInChildren> closed_in_children_;
+  bool listening_ = false;
 };
 
 }  // namespace
