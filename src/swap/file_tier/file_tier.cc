@@ -51,6 +51,18 @@ FileTierOptions Checked(const FileTierOptions& options) {
   return options;
 }
 
+// Direct I/O may demand larger blocks than the options expect.
+std::uint64_t TransferBytes(const SwapFile& file, const FileTierOptions& options) {
+  return std::max(static_cast<std::uint64_t>(options.transfer_bytes.value()), file.alignment());
+}
+
+// What one of several rings may have in flight: more than its share, for when other threads wait
+// for a processor; less than all, so that checksums are not left to one thread.
+int RingDepth(int queue_depth, int rings) {
+  const int share = (queue_depth + rings - 1) / rings;
+  return std::min(queue_depth, share + share / 2);
+}
+
 // The tier's threads take no signals: those are for the program's own, and one for a file that
 // grows too large (SIGXFSZ) becomes an error of the write.
 class SignalsBlocked {
@@ -98,22 +110,19 @@ FileTier::Impl::Impl(const FileTierOptions& wanted, std::unique_ptr<FileOps> fil
       ops(std::move(file_ops)),
       file(*ops, options),
       table({static_cast<std::uint64_t>(options.byte_cap.value()), file.alignment(),
-             std::max(static_cast<std::uint64_t>(options.transfer_bytes.value()), file.alignment()),
+             TransferBytes(file, options), options.queue_depth,
              [this](int worker) { workers[static_cast<std::size_t>(worker)]->Wake(); }}) {
   DescribeFacts();
   std::vector<std::unique_ptr<TransferQueue>> queues = MakeQueues();
   facts.threads = static_cast<int>(queues.size());
-  // The depth is shared out; the first threads take what is left over.
-  int depth = options.queue_depth;
+  const auto transfer_bytes = static_cast<std::size_t>(TransferBytes(file, options));
   for (std::unique_ptr<TransferQueue>& queue : queues) {
     const int index = static_cast<int>(workers.size());
-    const int share = (depth + facts.threads - index - 1) / (facts.threads - index);
-    depth -= share;
     workers.push_back(std::make_unique<Worker>(
         table, file, std::move(queue),
-        file_tier::WorkerOptions{index, facts.ring ? share : 1, facts.checksums,
-                                 static_cast<std::size_t>(std::max(options.transfer_bytes.value(),
-                                                                   facts.alignment.value()))}));
+        file_tier::WorkerOptions{index,
+                                 facts.ring ? RingDepth(options.queue_depth, facts.threads) : 1,
+                                 facts.checksums, transfer_bytes}));
   }
   StartThreads();
 }
@@ -157,7 +166,7 @@ std::vector<std::unique_ptr<TransferQueue>> FileTier::Impl::MakeRings(std::strin
   const int wanted = options.threads > 0 ? options.threads : kRingThreads;
   const int count = std::min(wanted, options.queue_depth);
   for (int i = 0; i < count; ++i) {
-    queues.push_back(ops->MakeRing(file.fd(), (options.queue_depth + count - 1) / count, why));
+    queues.push_back(ops->MakeRing(file.fd(), RingDepth(options.queue_depth, count), why));
     if (queues.back() == nullptr) return {};
   }
   return queues;

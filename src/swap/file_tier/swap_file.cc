@@ -54,18 +54,23 @@ bool LacksUnnamedFiles(int error) {
 SwapFile::SwapFile(FileOps& ops, const FileTierOptions& options)
     : ops_(ops),
       dir_path_(options.dir),
-      name_(NewSwapFileName()),
-      path_(options.dir + (options.dir.ends_with('/') ? "" : "/") + name_),
       dir_(OpenDirectory(options.dir)),
       alignment_(static_cast<std::uint64_t>(options.alignment.value())),
       cap_(static_cast<std::uint64_t>(options.byte_cap.value())) {
+  Name();
   leftovers_removed_ = RemoveLeftovers(ops_, dir_.get());
   Create();
   ChooseDirect(options.direct_io);
 }
 
 SwapFile::~SwapFile() {
+  lock_closed_in_children_.reset();
   if (named_) ops_.Unlink(dir_.get(), name_.c_str());
+}
+
+void SwapFile::Name() {
+  name_ = NewSwapFileName();
+  path_ = dir_path_ + (dir_path_.ends_with('/') ? "" : "/") + name_;
 }
 
 void SwapFile::Create() {
@@ -73,8 +78,7 @@ void SwapFile::Create() {
   if (fd >= 0) {
     file_ = Descriptor(fd);
   } else if (LacksUnnamedFiles(-fd)) {
-    for (int tries = 0; tries < kMostNames && !CreateNamed(); ++tries) {
-    }
+    for (int tries = 0; tries < kMostNames && !CreateNamed(); ++tries) Name();
     fd = file_.get() < 0 ? -EEXIST : 0;
   }
   if (fd < 0) {
@@ -91,24 +95,36 @@ void SwapFile::Create() {
 bool SwapFile::CreateNamed() {
   const int flags = O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC;
   const int fd = ops_.Open(dir_.get(), name_.c_str(), flags, kOwnerOnly);
-  if (fd == -EEXIST) {
-    name_ = NewSwapFileName();
-    path_ = dir_path_ + "/" + name_;
-    return false;
-  }
+  if (fd == -EEXIST) return false;
   if (fd < 0) {
     ThrowBadInput(fmt::format("the swap file cannot be made: {}; choose a directory that this user "
                               "may write to",
                               std::strerror(-fd)),
                   {path_});
   }
-  Descriptor file(fd);
-  // Locked by another: a start that takes it for a dead process's, and will remove it.
-  if (ops_.Lock(fd) == -EWOULDBLOCK) return false;
+  file_ = Descriptor(fd);
+  if (!LockNamed()) {
+    ops_.Unlink(dir_.get(), name_.c_str());
+    file_ = Descriptor();
+    return false;
+  }
   const int unlinked = ops_.Unlink(dir_.get(), name_.c_str());
   named_ = unlinked < 0 && unlinked != -ENOENT;
-  file_ = std::move(file);
+  if (named_) lock_closed_in_children_.emplace(lock_.get());
+  if (!named_) lock_ = Descriptor();
   return true;
+}
+
+// False if another start took the file for a dead process's, and removes it.
+bool SwapFile::LockNamed() {
+  const int fd = ops_.Open(dir_.get(), name_.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0);
+  if (fd < 0) return false;
+  lock_ = Descriptor(fd);
+  struct stat made = {};
+  struct stat locked = {};
+  const bool same = ::fstat(file_.get(), &made) == 0 && ::fstat(fd, &locked) == 0 &&
+                    made.st_dev == locked.st_dev && made.st_ino == locked.st_ino;
+  return same && ops_.Lock(fd) != -EWOULDBLOCK;
 }
 
 void SwapFile::ChooseDirect(DirectIo wanted) {
@@ -169,10 +185,9 @@ int SwapFile::Extend(std::uint64_t end) {
   const std::uint64_t reserved = reserved_.load(std::memory_order_relaxed);
   int result = -EINTR;
   while (result == -EINTR) result = ops_.Allocate(file_.get(), reserved, end - reserved);
-  if (result == -EOPNOTSUPP || result == -ENOSYS)
-    end = kEverything;
-  else if (result < 0)
-    return -result;
+  const bool cannot = result == -EOPNOTSUPP || result == -ENOSYS;
+  if (result < 0 && !cannot) return -result;
+  if (cannot) end = kEverything;
   reserved_.store(end, std::memory_order_release);
   return 0;
 }

@@ -5,11 +5,13 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <string>
 
 #include "restow/swap/file_tier.h"
 #include "swap/file_tier/descriptor.h"
 #include "swap/file_tier/file_ops.h"
+#include "swap/file_tier/fork.h"
 
 namespace restow::swap::file_tier {
 
@@ -36,8 +38,10 @@ class SwapFile {
   const std::string& notes() const { return notes_; }
 
  private:
+  void Name();
   void Create();
   bool CreateNamed();
+  bool LockNamed();
   void ChooseDirect(DirectIo wanted);
   std::string TryDirect();
   bool ProbeDirect();
@@ -46,6 +50,10 @@ class SwapFile {
   FileOps& ops_;
   std::string dir_path_, name_, path_, notes_;
   Descriptor dir_, file_;
+  // Of a file with a name. Not the one that transfers use: io_uring lets go of that some time after
+  // its process died, and the lock with it.
+  Descriptor lock_;
+  std::optional<ClosedInChildren> lock_closed_in_children_;
   bool named_ = false, direct_ = false;
   std::uint64_t alignment_, memory_alignment_ = 1;
   int leftovers_removed_ = 0;

@@ -114,10 +114,8 @@ void Table::Enqueue(Lock lock, Job& job) {
   QueueOf(job).push_back(&job);
   std::uint64_t wake = std::exchange(wakeable_, 0);
   lock.unlock();
-  if (pieces == 1)
-    work_.notify_one();
-  else
-    work_.notify_all();
+  if (pieces == 1) work_.notify_one();
+  if (pieces > 1) work_.notify_all();
   for (; wake != 0; wake &= wake - 1) options_.wake(std::countr_zero(wake));
 }
 
@@ -153,6 +151,7 @@ void Table::FreeExtent(Extent& extent) {
 
 bool Table::TryTake(int worker, Work& work) {
   const Lock lock(mutex_);
+  if (in_flight_ == options_.depth) return false;
   std::deque<Job*>& queue = reads_.empty() ? writes_ : reads_;
   if (queue.empty()) {
     wakeable_ |= std::uint64_t{1} << worker;
@@ -161,6 +160,7 @@ bool Table::TryTake(int worker, Work& work) {
   Job& job = *queue.front();
   work = {&job, &job.extent->pieces[job.next++]};
   ++job.in_flight;
+  ++in_flight_;
   if (job.next == job.extent->pieces.size()) queue.pop_front();
   return true;
 }
@@ -168,7 +168,10 @@ bool Table::TryTake(int worker, Work& work) {
 bool Table::AwaitWork(int worker) {
   Lock lock(mutex_);
   wakeable_ &= ~(std::uint64_t{1} << worker);
-  work_.wait(lock, [this] { return stopped_ || !reads_.empty() || !writes_.empty(); });
+  work_.wait(lock, [this] {
+    const bool waiting = !reads_.empty() || !writes_.empty();
+    return stopped_ || (waiting && in_flight_ < options_.depth);
+  });
   return !stopped_;
 }
 
@@ -176,6 +179,7 @@ void Table::Finish(const Work& work, const WorkResult& result) {
   const Lock lock(mutex_);
   Job& job = *work.job;
   --job.in_flight;
+  --in_flight_;
   stats_.short_transfers += result.short_transfers;
   stats_.rereads += result.rereads;
   stats_.bytes_copied += Bytes(result.copied);

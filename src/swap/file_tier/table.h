@@ -98,6 +98,8 @@ class Slots {
 
 struct TableOptions {
   std::uint64_t cap = 0, alignment = 0, transfer_bytes = 0;
+  // Transfers in flight, over all workers: one that gets to run takes what others leave.
+  int depth = 1;
   // Wakes worker i (0 to 63) that waits for transfers although it could take more work.
   std::function<void(int)> wake;
 };
@@ -121,7 +123,8 @@ class Table {
   FileTierStats stats() const;
   std::uint64_t used() const;
 
-  // For workers. TryTake's false means that `worker` is woken through `wake` when there is more.
+  // For workers. TryTake's false means that `worker` is woken through `wake` when there is more, or
+  // that the depth is used up: whoever finishes a transfer then asks for the next.
   bool TryTake(int worker, Work& work);
   // Blocks until there may be work; false after Stop.
   bool AwaitWork(int worker);
@@ -149,6 +152,7 @@ class Table {
   mutable Slots<Job> jobs_;
   std::deque<Job*> reads_, writes_;  // jobs with pieces not taken
   std::uint64_t wakeable_ = 0;       // workers, as bits
+  int in_flight_ = 0;
   bool stopped_ = false;
   Space space_;
   FileTierStats stats_;
