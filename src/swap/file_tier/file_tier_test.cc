@@ -243,15 +243,15 @@ TEST_P(FileTierModes, TheFileHasNoNameAndIsTheOwnersAlone) {
 
 TEST_P(FileTierModes, DestructionWaitsForWhatIsUnderWay) {
   const std::string text = Text(1 << 20, 5);
-  std::string back(text.size(), '?');
+  std::vector<std::string> back(8, std::string(text.size(), '?'));
   {
     FileTier tier(Options());
     const FileExtent extent = Write(tier, text);
-    for (int i = 0; i < 20; ++i) tier.StartRead(extent, back.data());
+    for (std::string& each : back) tier.StartRead(extent, each.data());
   }
-  // No transfer into `back` is left: what is written here stays.
-  std::fill(back.begin(), back.end(), '!');
-  EXPECT_EQ(back.find_first_not_of('!'), std::string::npos);
+  // No transfer into the buffers is left: what is written here stays.
+  for (std::string& each : back) std::fill(each.begin(), each.end(), '!');
+  for (const std::string& each : back) EXPECT_EQ(each.find_first_not_of('!'), std::string::npos);
 }
 
 TEST_P(FileTierModes, TheThreadThatMadeATierMayEnd) {
