@@ -23,19 +23,21 @@ using testing::IsEmpty;
 
 constexpr std::size_t kUnit = 6400;  // bytes copied in a second
 
-struct Setup {
-  explicit Setup(std::vector<Layer> layers, double window_units = 2, bool keep_last = false,
-                 std::size_t bytes_per_s = kUnit) {
+struct Chain {
+  explicit Chain(std::vector<Layer> layers, double window_units = 2, bool keep_last = false,
+                 std::size_t bytes_per_s = kUnit, int most_ahead = 64) {
     FakeOptions fake;
     fake.out_bytes_per_s = fake.in_bytes_per_s = static_cast<double>(bytes_per_s);
     device = std::make_shared<FakeDevice>(fake);
     options.window = Bytes(static_cast<std::int64_t>(window_units * kUnit));
     options.min_bytes = Bytes(0);
     options.keep_last_region = keep_last;
+    options.prefetch_distance = std::min(1, most_ahead);
+    options.max_prefetch_distance = most_ahead;
     engine = std::make_unique<Engine>(device, options);
     program = std::make_unique<Program>(device, *engine, std::move(layers));
   }
-  ~Setup() {
+  ~Chain() {
     EXPECT_THAT(device->errors(), IsEmpty());
     EXPECT_EQ(program->wrong(), 0);
   }
@@ -55,8 +57,8 @@ struct Setup {
 
 TEST(Drawing, CopiesOutRunBesideTheNextForwardAndCopiesInBesideTheBackwardBefore) {
   // Window two units. d and c are still on the device when backward begins: both are cancelled.
-  Setup setup(EqualLayers(4, kUnit, 1, 1));
-  EXPECT_EQ(setup.DrawStep(1),
+  Chain chain(EqualLayers(4, kUnit, 1, 1));
+  EXPECT_EQ(chain.DrawStep(1),
             "\n"
             "compute |abcddcba\n"
             "out     |.abcd\n"
@@ -64,56 +66,57 @@ TEST(Drawing, CopiesOutRunBesideTheNextForwardAndCopiesInBesideTheBackwardBefore
 }
 
 TEST(Drawing, TheSecondStepIsAsTheFirst) {
-  Setup setup(EqualLayers(4, kUnit, 1, 1));
-  const std::string first = setup.DrawStep(1);
-  EXPECT_EQ(setup.DrawStep(3), first);
+  Chain chain(EqualLayers(4, kUnit, 1, 1));
+  const std::string first = chain.DrawStep(1);
+  EXPECT_EQ(chain.DrawStep(3), first);
 }
 
 TEST(Drawing, TheLastRegionIsKeptOnceItIsKnown) {
-  Setup setup(EqualLayers(4, kUnit, 1, 1), 2, true);
-  EXPECT_EQ(setup.DrawStep(1),
+  Chain chain(EqualLayers(4, kUnit, 1, 1), 2, true);
+  EXPECT_EQ(chain.DrawStep(1),
             "\n"
             "compute |abcddcba\n"
             "out     |.abcd\n"
             "in      |.....ba\n");
-  EXPECT_EQ(setup.DrawStep(1),
+  EXPECT_EQ(chain.DrawStep(1),
             "\n"
             "compute |abcddcba\n"
             "out     |.abc\n"
-            "in      |.....ba\n");
-  EXPECT_EQ(setup.engine->stats().kept_last_region, 1);
+            "in      |......a\n")
+      << "the window holds c and b when backward begins";
+  EXPECT_EQ(chain.engine->stats().kept_last_region, 1);
 }
 
 TEST(Drawing, ASlowLinkHoldsComputeBackOnlyWhenTheWindowIsFull) {
-  // Copies take two seconds. The window of two units is full when c was packed: the compute
-  // stream then waits for a's copy before d.
-  Setup setup(EqualLayers(5, kUnit, 1, 1), 2, false, kUnit / 2);
-  EXPECT_EQ(setup.DrawStep(1, true),
+  // Copies take two seconds. When d was packed, b, c and d are on their way out and the window is
+  // two: compute waits for b's copy, which ends at 5. Backward begins when all is out (the host
+  // waits); e and d are still held, c to a come back without a gap on the link.
+  Chain chain(EqualLayers(5, kUnit, 1, 1), 2, false, kUnit / 2);
+  EXPECT_EQ(chain.DrawStep(1, true),
             "\n"
-            "compute |abcd.ed.cba\n");
+            "compute |abcd.e.....ed.c.b.a\n"
+            "out     |.aabbccddee\n"
+            "in      |............ccbbaa\n");
 }
 
 TEST(Drawing, WithoutAnOrderTheUseAsksAndTheStallIsCounted) {
-  Setup setup(EqualLayers(3, kUnit, 1, 1), 2);
-  setup.options.prefetch_distance = setup.options.max_prefetch_distance = 0;
-  setup.engine = std::make_unique<Engine>(setup.device, setup.options);
-  Program program(setup.device, *setup.engine, EqualLayers(3, kUnit, 1, 1));
+  Chain chain(EqualLayers(3, kUnit, 1, 1), 2, false, kUnit, 0);
+  Program& program = *chain.program;
   program.Forward();
-  setup.device->WaitAll();
-  setup.engine->Drain();
-  setup.device->ClearSpans();
+  chain.device->WaitAll();
+  chain.engine->Drain();
+  chain.device->ClearSpans();
   program.Backward();
-  setup.device->WaitAll();
-  setup.engine->Drain();
-  EXPECT_EQ("\n" + setup.device->Draw(1),
+  chain.device->WaitAll();
+  chain.engine->Drain();
+  EXPECT_EQ("\n" + chain.device->Draw(1),
             "\n"
             "compute |.c.b.a\n"
             "out     |\n"
             "in      |c.b.a\n");
-  EXPECT_EQ(setup.engine->stats().demand_loads, 3);
-  EXPECT_EQ(setup.engine->stats().stalls, 3);
-  EXPECT_DOUBLE_EQ(setup.engine->stats().stall_s, 3.0);
-  EXPECT_EQ(program.wrong(), 0);
+  EXPECT_EQ(chain.engine->stats().demand_loads, 3);
+  EXPECT_EQ(chain.engine->stats().stalls, 3);
+  EXPECT_DOUBLE_EQ(chain.engine->stats().stall_s, 3.0);
 }
 
 // --- The schedule by itself ---
@@ -207,24 +210,26 @@ TEST(Schedule, AnOrderThatIsNotTheReverseIsLearntInOneStep) {
 TEST(Schedule, TheDistanceGrowsWhereStallsAreSeen) {
   // Copies in take half a second each, uses a tenth, in bursts: one unit ahead is too little.
   std::vector<Layer> layers;
-  for (int i = 0; i < 8; ++i) layers.push_back({"x", {kUnit / 2}, 1, i % 4 == 3 ? 2.0 : 0.1});
-  for (std::size_t i = 0; i < layers.size(); ++i) layers[i].label = std::string(1, char('a' + i));
-  Setup setup(layers, 4);
-  EXPECT_EQ(setup.engine->stats().prefetch_distance, 1);
+  for (int i = 0; i < 16; ++i) {
+    const std::string label(1, static_cast<char>('a' + i));
+    layers.push_back({label, {kUnit / 2}, 1, i % 4 == 3 ? 2.0 : 0.1});
+  }
+  Chain chain(layers, 2);  // four units
+  EXPECT_EQ(chain.engine->stats().prefetch_distance, 1);
   std::vector<double> times;
   for (int step = 0; step < 6; ++step) {
-    times.push_back(setup.program->Step().backward_s);
-    setup.engine->Drain();
+    times.push_back(chain.program->Step(true).backward_s);
+    chain.engine->Drain();
   }
-  EXPECT_GT(setup.engine->stats().prefetch_distance, 1);
+  EXPECT_GT(chain.engine->stats().prefetch_distance, 1);
   EXPECT_LT(times.back(), times.front());
 }
 
 // --- Groups ---
 
 TEST(Group, IsLaunchedAndAwaitedByHand) {
-  Setup setup(EqualLayers(1, kUnit, 1, 1));
-  Engine& engine = *setup.engine;
+  Chain chain(EqualLayers(1, kUnit, 1, 1));
+  Engine& engine = *chain.engine;
   RegionOptions where;
   where.site = "stage";
   where.group = "stage0";
@@ -233,25 +238,25 @@ TEST(Group, IsLaunchedAndAwaitedByHand) {
   {
     Region region = engine.Begin(where);
     for (std::uint64_t i = 0; i < 3; ++i) {
-      slots.push_back(region.Pack(NewStorage(*setup.device, kUnit, i, std::to_string(i), 1)));
+      slots.push_back(region.Pack(NewStorage(*chain.device, kUnit, i, std::to_string(i), 1)));
       EXPECT_EQ(slots.back().reason(), Reason::kWaitsForLaunch);
     }
   }
   EXPECT_EQ(engine.stats().bytes_out, 0);
   engine.LaunchOffload("stage0");
-  EXPECT_EQ(setup.device->allocated_bytes(), 3 * kUnit);
+  EXPECT_EQ(chain.device->allocated_bytes(), 3 * kUnit);
   engine.WaitOffload("stage0");
-  EXPECT_EQ(setup.device->allocated_bytes(), 0u);
-  setup.device->Compute("x", 2, {}, {});
+  EXPECT_EQ(chain.device->allocated_bytes(), 0u);
+  chain.device->Compute("x", 2, {}, {});
   engine.LaunchLoad("stage0");
-  setup.device->Compute("y", 1, {}, {});
+  chain.device->Compute("y", 1, {}, {});
   engine.WaitLoad("stage0");
   for (std::uint64_t i = 3; i-- > 0;) {
     const Slot::Unpacked got = slots[i].Unpack();
-    EXPECT_TRUE(setup.device->Holds(*got.memory, got.offset, kUnit, i));
-    setup.device->Compute(std::to_string(i), 1, {got.memory.get()}, {});
+    EXPECT_TRUE(chain.device->Holds(*got.memory, got.offset, kUnit, i));
+    chain.device->Compute(std::to_string(i), 1, {got.memory.get()}, {});
   }
-  EXPECT_EQ("\n" + setup.device->Draw(1),
+  EXPECT_EQ("\n" + chain.device->Draw(1),
             "\n"
             "compute |012...xxy..210\n"
             "out     |...012\n"
@@ -259,10 +264,10 @@ TEST(Group, IsLaunchedAndAwaitedByHand) {
 }
 
 TEST(Group, AWaitWithoutALaunchAndAnUnknownNameAreErrorsThatSaySo) {
-  Setup setup(EqualLayers(1, kUnit, 1, 1));
+  Chain chain(EqualLayers(1, kUnit, 1, 1));
   RegionOptions where;
   where.group = "stage0";
-  Region region = setup.engine->Begin(where);
+  Region region = chain.engine->Begin(where);
   const auto message = [](auto call) {
     try {
       call();
@@ -271,34 +276,34 @@ TEST(Group, AWaitWithoutALaunchAndAnUnknownNameAreErrorsThatSaySo) {
     }
     return std::string();
   };
-  EXPECT_THAT(message([&] { setup.engine->WaitOffload("stage0"); }),
+  EXPECT_THAT(message([&] { chain.engine->WaitOffload("stage0"); }),
               HasSubstr("without launch_offload"));
-  EXPECT_THAT(message([&] { setup.engine->WaitLoad("stage0"); }), HasSubstr("launch_load"));
-  EXPECT_THAT(message([&] { setup.engine->LaunchLoad("stag0"); }),
+  EXPECT_THAT(message([&] { chain.engine->WaitLoad("stage0"); }), HasSubstr("launch_load"));
+  EXPECT_THAT(message([&] { chain.engine->LaunchLoad("stag0"); }),
               HasSubstr("did you mean 'stage0'"));
-  setup.engine->LaunchOffload("stage0");
-  setup.engine->WaitOffload("stage0");
-  EXPECT_THAT(message([&] { setup.engine->WaitOffload("stage0"); }),
+  chain.engine->LaunchOffload("stage0");
+  chain.engine->WaitOffload("stage0");
+  EXPECT_THAT(message([&] { chain.engine->WaitOffload("stage0"); }),
               HasSubstr("without launch_offload"));
-  setup.engine->DropGroup("stage0");
-  EXPECT_THAT(setup.engine->GroupNames(), IsEmpty());
+  chain.engine->DropGroup("stage0");
+  EXPECT_THAT(chain.engine->GroupNames(), IsEmpty());
 }
 
 TEST(Group, AnUnpackThatComesBeforeAnyLaunchStillWorks) {
-  Setup setup(EqualLayers(1, kUnit, 1, 1));
+  Chain chain(EqualLayers(1, kUnit, 1, 1));
   RegionOptions where;
   where.group = "g";
   where.steering = Steering::kManual;
-  Region region = setup.engine->Begin(where);
-  const Slot slot = region.Pack(NewStorage(*setup.device, kUnit, 5));
+  Region region = chain.engine->Begin(where);
+  const Slot slot = region.Pack(NewStorage(*chain.device, kUnit, 5));
   const auto good = [&] {
     const Slot::Unpacked got = slot.Unpack();
-    return setup.device->Holds(*got.memory, got.offset, kUnit, 5);
+    return chain.device->Holds(*got.memory, got.offset, kUnit, 5);
   };
   EXPECT_TRUE(good());
-  setup.engine->LaunchOffload("g");
+  chain.engine->LaunchOffload("g");
   EXPECT_TRUE(good());
-  setup.engine->WaitOffload("g");
+  chain.engine->WaitOffload("g");
   EXPECT_TRUE(good());
 }
 
@@ -315,10 +320,10 @@ TEST(Makespan, EqualUnitsHideWhateverIsShorter) {
   for (const double copy_s : {0.25, 0.5, 1.0, 2.0, 4.0}) {
     for (const double window : {2.0, 3.0, 5.0}) {
       const int n = 24;
-      Setup setup(EqualLayers(n, kUnit, 1, 1), window, false,
+      Chain chain(EqualLayers(n, kUnit, 1, 1), window, false,
                   static_cast<std::size_t>(kUnit / copy_s));
-      setup.program->Step(true);
-      const StepTimes times = setup.program->Step(true);
+      chain.program->Step(true);
+      const StepTimes times = chain.program->Step(true);
       const double busy = std::max<double>(n, n * copy_s);
       const double ends = std::min(1.0, copy_s);  // fill of one side, drain of the other
       EXPECT_LE(times.forward_s, 1.03 * (busy + ends)) << copy_s << " " << window;
@@ -388,15 +393,15 @@ TEST(Makespan, UnequalUnitsComeWithinATwentiethOfTheBestOrder) {
     for (int i = 0; i < n; ++i) {
       const std::size_t bytes = 640 * (1 + random() % 20);
       const double seconds = 0.25 * static_cast<double>(1 + random() % 8);
-      layers.push_back({std::string(1, char('a' + i)), {bytes}, seconds, seconds});
+      layers.push_back({std::string(1, static_cast<char>('a' + i)), {bytes}, seconds, seconds});
       compute.push_back(seconds);
       copy.push_back(static_cast<double>(bytes) / kUnit);
       largest = std::max(largest, copy.back());
     }
     const double window = 2 * largest;
-    Setup setup(layers, window);
-    setup.program->Step(true);
-    const StepTimes times = setup.program->Step(true);
+    Chain chain(layers, window);
+    chain.program->Step(true);
+    const StepTimes times = chain.program->Step(true);
     const double best = BestForward(compute, copy, window);
     EXPECT_GE(times.forward_s, Sum(compute) - 1e-9);
     EXPECT_LE(times.forward_s, 1.05 * best) << "trial " << trial << ", " << n << " units";

@@ -134,6 +134,7 @@ bool FakeDevice::Sees(std::size_t reader, const Access& access) const {
 // `who` reads or writes bytes [begin, end): ranges are split so that each has one history.
 void FakeDevice::Touch(std::size_t who, std::list<Range>& ranges, std::size_t begin,
                        std::size_t end, bool writes, const std::string& what) {
+  if (begin == end) return;
   const Access access{who, queues_[who].clock[who], what};
   std::size_t covered = begin;
   for (auto range = ranges.begin(); range != ranges.end(); ++range) {
@@ -279,8 +280,11 @@ FakeDevice::Range& FakeDevice::HostRange(const void* data, std::size_t bytes, st
   const auto begin =
       static_cast<std::size_t>(static_cast<const std::byte*>(data) - area->bytes.get());
   Touch(who, area->ranges, begin, begin + bytes, writes, what);
-  return *std::find_if(area->ranges.begin(), area->ranges.end(),
-                       [&](const Range& r) { return r.begin <= begin && begin < r.end; });
+  const auto found =
+      std::find_if(area->ranges.begin(), area->ranges.end(),
+                   [&](const Range& r) { return r.begin <= begin && begin < r.end; });
+  if (found == area->ranges.end()) throw std::out_of_range(what + ": host bytes nobody wrote");
+  return *found;
 }
 
 void FakeDevice::HostAccess(const void* data, std::size_t bytes, bool writes, const char* who) {
