@@ -65,10 +65,10 @@ Packed Core::AddToBatch(RegionState& region, const Storage& storage, const Key& 
   }
   Unit& unit = *region.batch;
   const auto piece = static_cast<std::uint32_t>(unit.pieces.size());
+  // A piece begins where any element type may.
+  unit.bytes =
+      (unit.bytes + HostPool::kAlignment - 1) / HostPool::kAlignment * HostPool::kAlignment;
   AddPiece(unit, storage, key);
-  // The next piece begins where any element type may.
-  unit.bytes = (unit.bytes + HostPool::kAlignment - 1) / HostPool::kAlignment *
-               HostPool::kAlignment;
   if (unit.bytes >= static_cast<std::size_t>(options_.fused_bytes.value())) {
     region.batch = nullptr;
     unit.open_in = nullptr;

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <string>
 
 namespace restow::swap {
 
@@ -32,5 +34,9 @@ class Tier {
   virtual Extent Wait(Ticket ticket) = 0;
   virtual void Release(const Extent& extent) noexcept = 0;
 };
+
+// A tier of files in `dir`. Units: bytes; `byte_cap` below 0: none.
+// Errors: unsupported, where this build has no file tier.
+std::shared_ptr<Tier> OpenFileTier(const std::string& dir, std::int64_t byte_cap);
 
 }  // namespace restow::swap

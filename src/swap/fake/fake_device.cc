@@ -201,6 +201,13 @@ void FakeDevice::CheckFree(Memory& memory) noexcept {
   }
 }
 
+void FakeDevice::CheckBounds(const Memory& memory, std::size_t offset, std::size_t bytes,
+                             const std::string& what) {
+  if (offset <= memory.bytes() && bytes <= memory.bytes() - offset) return;
+  Report(what + " is beyond the end of the memory");
+  throw std::out_of_range(what);
+}
+
 FakeDevice::Memory& FakeDevice::Mine(DeviceMemory& memory) const {
   return dynamic_cast<Memory&>(memory);
 }
@@ -306,6 +313,7 @@ void FakeDevice::CopyOut(void* to, DeviceMemory& from, std::size_t offset, std::
   const Held held(mutex_);
   Memory& memory = Mine(from);
   const std::string what = "copy out of '" + memory.label + "'";
+  CheckBounds(memory, offset, bytes, what);
   const std::size_t q = Begin(stream, what);
   Place(q, memory.label, options_.copy_latency_s +
                              static_cast<double>(bytes) / options_.out_bytes_per_s);
@@ -320,6 +328,7 @@ void FakeDevice::CopyIn(DeviceMemory& to, std::size_t offset, const void* from, 
   const Held held(mutex_);
   Memory& memory = Mine(to);
   const std::string what = "copy in of " + std::to_string(bytes) + " bytes";
+  CheckBounds(memory, offset, bytes, what);
   const std::size_t q = Begin(stream, what);
   const Range& range = HostRange(from, bytes, q, false, what);
   if (!range.label.empty()) memory.label = range.label;
@@ -336,6 +345,8 @@ void FakeDevice::CopyOnDevice(DeviceMemory& to, std::size_t to_offset, DeviceMem
   Memory& target = Mine(to);
   Memory& source = Mine(from);
   const std::string what = "copy on device from '" + source.label + "'";
+  CheckBounds(source, from_offset, bytes, what);
+  CheckBounds(target, to_offset, bytes, what);
   const std::size_t q = Begin(stream, what);
   Place(q, source.label, 0);
   Touch(q, source.ranges, from_offset, from_offset + bytes, false, what);

@@ -170,6 +170,8 @@ class FakeDevice : public Device, public std::enable_shared_from_this<FakeDevice
   Range& HostRange(const void* data, std::size_t bytes, std::size_t who, bool writes,
                    const std::string& what);
   HostArea* AreaOf(const void* data);
+  void CheckBounds(const Memory& memory, std::size_t offset, std::size_t bytes,
+                   const std::string& what);
   Memory& Mine(DeviceMemory& memory) const;
 
   FakeOptions options_;
