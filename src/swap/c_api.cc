@@ -164,9 +164,8 @@ swap::DeviceBuffer Adopt(const restow_device& device, const restow_storage& stor
   if (!device.host) return swap::AdoptHandle(*device.device, storage.memory, storage.memory_bytes);
   const Foreign& foreign = device.foreign;
   foreign.retain(foreign.context, storage.memory);
-  const std::shared_ptr<void> owner(storage.memory, [foreign](void* memory) {
-    foreign.release(foreign.context, memory);
-  });
+  const std::shared_ptr<void> owner(
+      storage.memory, [foreign](void* memory) { foreign.release(foreign.context, memory); });
   void* data = foreign.address(foreign.context, storage.memory);
   return device.host->Wrap(data, storage.memory_bytes, owner);
 }

@@ -139,17 +139,16 @@ HandleEvent::~HandleEvent() { device->ops().free_event(device->ops().context, ev
 }  // namespace
 
 std::shared_ptr<Device> MakeCallbackDevice(const restow_device_ops& ops) {
-  const bool complete = ops.current_stream != nullptr && ops.synchronize != nullptr &&
-                        ops.new_event != nullptr && ops.free_event != nullptr &&
-                        ops.record != nullptr && ops.stream_wait != nullptr &&
-                        ops.event_done != nullptr && ops.host_wait != nullptr &&
-                        ops.allocate != nullptr && ops.retain != nullptr &&
-                        ops.release != nullptr && ops.allocate_host != nullptr &&
-                        ops.free_host != nullptr && ops.copy_out != nullptr &&
-                        ops.copy_in != nullptr;
+  const bool complete =
+      ops.current_stream != nullptr && ops.synchronize != nullptr && ops.new_event != nullptr &&
+      ops.free_event != nullptr && ops.record != nullptr && ops.stream_wait != nullptr &&
+      ops.event_done != nullptr && ops.host_wait != nullptr && ops.allocate != nullptr &&
+      ops.retain != nullptr && ops.release != nullptr && ops.allocate_host != nullptr &&
+      ops.free_host != nullptr && ops.copy_out != nullptr && ops.copy_in != nullptr;
   if (!complete) {
-    ThrowUsage("the table of device callbacks lacks one; only note_use, host_address and "
-               "last_error may be NULL");
+    ThrowUsage(
+        "the table of device callbacks lacks one; only note_use, host_address and "
+        "last_error may be NULL");
   }
   if (ops.copy_streams < 0 || ops.copy_streams > 2) {
     ThrowUsage("copy_streams is " + std::to_string(ops.copy_streams) + "; 0, 1 and 2 are allowed");

@@ -1,11 +1,12 @@
 // The conformance suite on this library's devices.
+#include "swap/testing/conformance.h"
+
 #include <cstring>
 #include <mutex>
 #include <thread>
 
 #include "restow/swap/host_device.h"
 #include "swap/fake/fake_device.h"
-#include "swap/testing/conformance.h"
 
 namespace restow::swap {
 namespace {

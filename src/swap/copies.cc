@@ -53,6 +53,7 @@ Reason Core::IssueOut(Unit& unit, Stream stream) {
   if (staging) {
     Grave grave;
     grave.until = done;
+    grave.stream = out;
     grave.memory.push_back(std::move(staging));
     graves_.push_back(std::move(grave));
   }
@@ -60,6 +61,7 @@ Reason Core::IssueOut(Unit& unit, Stream stream) {
   unit.block = std::move(*block);
   unit.host_valid = true;
   unit.last_touch = unit.out = std::move(done);
+  unit.copied_on = out;
   unit.issued_s = now;
   stats_.bytes_out += static_cast<std::int64_t>(unit.bytes);
   ++stats_.moved_units;
@@ -99,6 +101,7 @@ void Core::IssueIn(Unit& unit, Stream stream, bool demanded) {
   if (staging) {
     Grave grave;
     grave.until = ready;
+    grave.stream = in;
     grave.memory.push_back(std::move(staging));
     graves_.push_back(std::move(grave));
   }
@@ -108,6 +111,7 @@ void Core::IssueIn(Unit& unit, Stream stream, bool demanded) {
   }
   unit.native = false;
   unit.last_touch = unit.ready = std::move(ready);
+  unit.copied_on = in;
   unit.waited = false;
   unit.home = stream;
   unit.home_ordered = ordered;

@@ -10,8 +10,8 @@ namespace restow::swap {
 namespace {
 
 bool OnDevice(State state) {
-  return state == State::kResident || state == State::kOffloading ||
-         state == State::kPrefetching || state == State::kWriting || state == State::kReading;
+  return state == State::kResident || state == State::kOffloading || state == State::kPrefetching ||
+         state == State::kWriting || state == State::kReading;
 }
 bool Leaving(State state) { return state == State::kOffloading || state == State::kWriting; }
 bool AtTier(State state) {
@@ -76,8 +76,7 @@ RegionState* Core::Begin(const RegionOptions& options) {
                "' wants its tensors on file, but the engine has no file tier; give it a folder");
   }
   if (options.steering == Steering::kManual && options.group.empty()) {
-    ThrowUsage("region '" + options.site +
-               "' is steered by hand, which needs the name of a group");
+    ThrowUsage("region '" + options.site + "' is steered by hand, which needs the name of a group");
   }
   auto region = std::make_unique<RegionState>();
   region->manual = options.steering == Steering::kManual;
@@ -252,13 +251,14 @@ void Core::LetMemoryGo(Unit& unit, Trash& trash) {
   const bool ordered = !unit.native && FreeInOrder(unit);
   EventRef until = unit.native ? unit.out : unit.ready;
   if (ordered || until.SeenDone()) until.reset();
-  const bool written = unit.ticket != 0 && Direct();
-  if (!until && !written) {
+  const bool at_tier = unit.ticket != 0 && !unit.ticket_on_block;
+  if (!until && !at_tier) {
     for (Piece& piece : unit.pieces) trash.Add(std::move(piece.memory));
   } else {
     Grave grave;
     grave.until = until;
-    if (written) {
+    grave.stream = unit.copied_on;
+    if (at_tier) {
       grave.ticket = std::exchange(unit.ticket, 0);
       grave.ticket_writes = unit.ticket_writes;
     }
@@ -276,9 +276,10 @@ void Core::LetBlockGo(Unit& unit, Trash& trash) {
   if (!unit.block) return;
   if (unit.state == State::kResident) --resident_blocks_;
   EventRef guard = std::move(unit.last_touch);
-  if (unit.ticket != 0) {
+  if (unit.ticket != 0 && unit.ticket_on_block) {
     Grave grave;
     grave.until = std::move(guard);
+    grave.stream = unit.copied_on;
     grave.ticket = std::exchange(unit.ticket, 0);
     grave.ticket_writes = unit.ticket_writes;
     grave.block = std::move(unit.block);

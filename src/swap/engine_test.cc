@@ -523,8 +523,8 @@ TEST_F(EngineTest, ThroughHostMemoryToFileAndBack) {
     EXPECT_TRUE(Good(c, 3));
     const std::vector<std::string> changes = Changes();
     const std::set<std::string> seen(changes.begin(), changes.end());
-    for (const char* change : {"OnHost>Spilling", "Spilling>OnFile", "OnFile>Fetching",
-                               "Fetching>OnHost"}) {
+    for (const char* change :
+         {"OnHost>Spilling", "Spilling>OnFile", "OnFile>Fetching", "Fetching>OnHost"}) {
       EXPECT_EQ(seen.count(change), 1u) << change;
     }
   }
@@ -618,9 +618,8 @@ TEST_F(EngineTest, AFailedReadFailsThatUseAndTheNextOneWorks) {
       const Slot c = Pack(region, 3);
       Finish();
       bool failed = false;
-      tier->FailWhen([&](TierCall call) {
-        return call == TierCall::kRead && !std::exchange(failed, true);
-      });
+      tier->FailWhen(
+          [&](TierCall call) { return call == TierCall::kRead && !std::exchange(failed, true); });
       try {
         a.Unpack();
         ADD_FAILURE() << "the read failed";

@@ -59,13 +59,13 @@ void Core::LaunchOffload(std::string_view name) {
   }
   const auto wanted = [](const Unit& unit) {
     return unit.state == State::kResident && !unit.kept && unit.native && !unit.block &&
-           unit.bytes > 0;
+           unit.ticket == 0 && unit.bytes > 0;
   };
   ForUnits(*group, wanted, [&](Unit& unit) {
     Reason reason = Reason::kKeptDeviceError;
     try {
       reason = unit.to_file && Direct() && unit.pieces.size() == 1 ? StartDirectWrite(unit, stream)
-                                                                  : IssueOut(unit, stream);
+                                                                   : IssueOut(unit, stream);
     } catch (...) {
       Failed(&Stats::device_errors);
     }

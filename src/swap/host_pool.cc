@@ -8,7 +8,9 @@ namespace {
 constexpr std::size_t kSmallestSlab = std::size_t{64} << 10;
 constexpr std::size_t kLargestSharedSlab = std::size_t{4} << 20;
 
-std::size_t RoundUp(std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; }
+std::size_t RoundUp(std::size_t bytes, std::size_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 // What a request of `bytes` takes from a slab.
 std::size_t BlockBytes(std::size_t bytes) {
@@ -38,6 +40,8 @@ HostPool::~HostPool() {
     // Blocks still out, or abandoned, may be under a copy: their slab is left to the process.
     if (slabs_[i].live && slabs_[i].free_blocks == slabs_[i].blocks) Drop(i, freed);
   }
+  for (auto& entry : unsettled_) freed.push_back(std::move(entry));
+  unsettled_.clear();
   FreeAll(freed);
 }
 
@@ -59,8 +63,15 @@ std::optional<HostBlock> HostPool::Take(std::size_t bytes) {
     }
     if (block) CountUsed(block->asked = bytes);
   }
-  FreeAll(freed);
+  // Memory that could not be freed still counts, so nothing is allocated in its place.
+  const bool made = FreeAll(freed);
   if (block) return block;
+  if (!made) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (room) promised_ -= slab_bytes;
+    ++stats_.refusals;
+    return std::nullopt;
+  }
   const std::optional<HostMemory> memory = room ? Allocate(slab_bytes) : std::nullopt;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (room) promised_ -= slab_bytes;
@@ -114,6 +125,11 @@ std::size_t HostPool::SlabBytes(std::size_t bytes) const {
 // uses are freed first. False: the cap refuses.
 bool HostPool::MakeRoom(std::size_t bytes, Freed& freed) {
   const std::size_t used = static_cast<std::size_t>(stats_.used_bytes) + bytes;
+  for (auto& entry : unsettled_) {
+    stats_.reserved_bytes -= static_cast<std::int64_t>(entry.first.bytes);
+    freed.push_back(std::move(entry));
+  }
+  unsettled_.clear();
   const auto reserved = [&] { return static_cast<std::size_t>(stats_.reserved_bytes) + promised_; };
   for (std::uint32_t i = 0; i < slabs_.size(); ++i) {
     const std::size_t after = reserved() + bytes;
@@ -145,23 +161,22 @@ void HostPool::Drop(std::uint32_t index, Freed& freed) {
   unused_.push_back(index);
 }
 
-void HostPool::FreeAll(Freed& freed) noexcept {
+// Gives slabs back to the device once no copy touches them. False when the device could not say so
+// for one: it stays reserved, and is tried again.
+bool HostPool::FreeAll(Freed& freed) noexcept {
+  bool all = true;
   for (auto& [memory, guards] : freed) {
-    bool settled = true;
-    for (const EventRef& guard : guards) {
-      try {
-        guard.HostWait(*device_);
-      } catch (...) {
-        settled = false;
-      }
-    }
-    if (settled) {
+    try {
+      for (const EventRef& guard : guards) guard.HostWait(*device_);
       device_->FreeHost(memory);
-      continue;
+    } catch (...) {
+      all = false;
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stats_.reserved_bytes += static_cast<std::int64_t>(memory.bytes);
+      unsettled_.emplace_back(memory, std::move(guards));
     }
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stats_.abandoned_bytes += static_cast<std::int64_t>(memory.bytes);
   }
+  return all;
 }
 
 std::optional<HostMemory> HostPool::Allocate(std::size_t bytes) noexcept {

@@ -22,10 +22,10 @@ namespace restow::swap {
 
 struct HostBlock {
   std::byte* data = nullptr;
-  std::size_t bytes = 0;     // usable
-  std::size_t asked = 0;     // of which taken
+  std::size_t bytes = 0;  // usable
+  std::size_t asked = 0;  // of which taken
   std::uint32_t slab = 0;
-  EventRef guard;            // last copy that touched it; order behind it, or wait, before writing
+  EventRef guard;  // last copy that touched it; order behind it, or wait, before writing
   explicit operator bool() const { return data != nullptr; }
 };
 
@@ -56,7 +56,7 @@ class HostPool {
  private:
   struct Slab {
     HostMemory memory;
-    std::size_t cut = 0;   // bytes handed out as blocks, ever
+    std::size_t cut = 0;  // bytes handed out as blocks, ever
     std::size_t blocks = 0, free_blocks = 0;
     bool live = false;
     bool shared = false;  // cut for small requests
@@ -68,7 +68,7 @@ class HostPool {
   std::size_t SlabBytes(std::size_t bytes) const;
   bool MakeRoom(std::size_t bytes, Freed& freed);
   void Drop(std::uint32_t slab, Freed& freed);
-  void FreeAll(Freed& freed) noexcept;
+  bool FreeAll(Freed& freed) noexcept;
   std::optional<HostMemory> Allocate(std::size_t bytes) noexcept;
   void Add(const HostMemory& memory, bool shared);
   void CountUsed(std::size_t bytes);
@@ -82,6 +82,7 @@ class HostPool {
   std::vector<Slab> slabs_;
   std::vector<std::uint32_t> unused_;  // numbers of slabs no longer live
   std::map<std::size_t, std::deque<HostBlock>> free_;
+  Freed unsettled_;           // freed as soon as the device says that their copies are over
   std::size_t promised_ = 0;  // reserved by a call that is asking the device right now
   std::size_t shared_reserved_ = 0;
   HostPoolStats stats_;

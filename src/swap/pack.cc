@@ -13,8 +13,7 @@ Packed Core::Pack(RegionState& region, const Storage& storage, Decision decision
   {
     Locked locked(*this);
     under_way = !leaving_.empty() || !graves_.empty() || !waiting_.empty() || !probes_.empty();
-    const KeyTable::Found found =
-        storage.identity != 0 ? keys_.Find(key) : KeyTable::Found();
+    const KeyTable::Found found = storage.identity != 0 ? keys_.Find(key) : KeyTable::Found();
     if (found.unit != nullptr) {
       packed = {found.unit, found.piece, Reason::kShared};
       joined = true;
@@ -95,9 +94,8 @@ Reason Core::SendOut(Unit& unit, Stream stream) {
   Reason reason = Reason::kKeptDeviceError;
   try {
     stream = device_->CurrentStream();
-    reason = unit.to_file && Direct() && unit.pieces.size() == 1
-                 ? StartDirectWrite(unit, stream)
-                 : IssueOut(unit, stream);
+    reason = unit.to_file && Direct() && unit.pieces.size() == 1 ? StartDirectWrite(unit, stream)
+                                                                 : IssueOut(unit, stream);
   } catch (...) {
     Failed(&Stats::device_errors);
   }

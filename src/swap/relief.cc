@@ -83,15 +83,22 @@ bool Core::WaitGrave() noexcept {
       // A write nobody needs any more, or a read for a unit that is gone.
     }
   }
-  try {
+  bool over = true;
+  if (!grave.memory.empty()) {
     // A block carries its event into the pool; device memory must wait here.
-    if (!grave.memory.empty()) grave.until.HostWait(*device_);
-    if (grave.block) pool_->Give(std::move(grave.block), std::move(grave.until));
-  } catch (...) {
-    Failed(&Stats::device_errors);
-    if (grave.block) pool_->Abandon(grave.block);
-    Quarantine(std::move(grave.memory));
+    try {
+      grave.until.HostWait(*device_);
+    } catch (...) {
+      Failed(&Stats::device_errors);
+      over = Settle(grave.stream);
+    }
   }
+  if (over) {
+    if (grave.block) pool_->Give(std::move(grave.block), std::move(grave.until));
+    return true;
+  }
+  if (grave.block) pool_->Abandon(grave.block);
+  Quarantine(std::move(grave.memory));
   return true;
 }
 
@@ -228,7 +235,7 @@ bool Core::LetGo(Unit& unit, const Stream* stream) noexcept {
 
 // The copy out of a claimed unit failed while the device memory was still held: it is kept.
 void Core::Distrust(Unit& unit) noexcept {
-  const bool settled = !own_out_ || Settle(out_);
+  const bool settled = Settle(unit.copied_on);
   Locked locked(*this);
   Move(unit, Change::kCancel, 0);
   unit.kept = true;

@@ -20,7 +20,8 @@ Stats Core::GetStats() {
     stats.brought_bytes = static_cast<std::int64_t>(brought_bytes_);
     stats.swapped_bytes = static_cast<std::int64_t>(swapped_bytes_);
     stats.prefetch_distance = distance_;
-    for (Unit* unit = alive_.front(); unit != nullptr; unit = UnitList<&Unit::alive>::After(*unit)) {
+    for (Unit* unit = alive_.front(); unit != nullptr;
+         unit = UnitList<&Unit::alive>::After(*unit)) {
       for (const Piece& piece : unit->pieces) {
         if (!piece.memory && piece.watch) given_up.emplace_back(piece.watch, piece.bytes);
       }
@@ -63,7 +64,8 @@ std::vector<std::string> Core::Diagnose(double older_than_s) {
   std::vector<Suspect> suspects;
   {
     Locked locked(*this);
-    for (Unit* unit = alive_.front(); unit != nullptr; unit = UnitList<&Unit::alive>::After(*unit)) {
+    for (Unit* unit = alive_.front(); unit != nullptr;
+         unit = UnitList<&Unit::alive>::After(*unit)) {
       const State state = unit->state;
       const bool copying = state == State::kOffloading || state == State::kPrefetching;
       const bool at_tier = unit->ticket != 0 && state != State::kResident;
@@ -78,8 +80,8 @@ std::vector<std::string> Core::Diagnose(double older_than_s) {
   for (const Suspect& suspect : suspects) {
     bool done = false;
     try {
-      done = suspect.ticket != 0 ? options_.tier->Poll(suspect.ticket)
-                                 : suspect.event.Done(*device_);
+      done =
+          suspect.ticket != 0 ? options_.tier->Poll(suspect.ticket) : suspect.event.Done(*device_);
     } catch (const std::exception& error) {
       late.push_back(suspect.text + "; asking for it failed: " + error.what());
       continue;

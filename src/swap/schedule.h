@@ -66,9 +66,9 @@ class Schedule {
   NameId NewName(Site& site);
 
   std::map<std::string, Site, std::less<>> sites_;
-  std::vector<Unit*> live_;               // by name
-  std::vector<Site*> labels_;             // by name
-  std::vector<std::size_t> first_;        // by name: first place in order_, or kNowhere
+  std::vector<Unit*> live_;         // by name
+  std::vector<Site*> labels_;       // by name
+  std::vector<std::size_t> first_;  // by name: first place in order_, or kNowhere
   std::vector<NameId> order_, log_;
   std::size_t cursor_ = kNowhere;
   NameId last_ = kNoName;

@@ -100,7 +100,7 @@ bool Core::StartSpill(Unit& unit) noexcept {
     unit.out.HostWait(*device_);
   } catch (...) {
     Failed(&Stats::device_errors);
-    const bool settled = !own_out_ || Settle(out_);
+    const bool settled = Settle(unit.copied_on);
     Locked locked(*this);
     Move(unit, Change::kLose, 0);
     if (!settled) pool_->Abandon(std::exchange(unit.block, HostBlock()));
@@ -117,6 +117,7 @@ bool Core::StartSpill(Unit& unit) noexcept {
   const double now = Now();
   Locked locked(*this);
   unit.ticket = ticket;
+  unit.ticket_on_block = true;
   unit.ticket_writes = true;
   unit.issued_s = now;
   Move(unit, Change::kSpill, now);
@@ -140,6 +141,7 @@ Reason Core::StartDirectWrite(Unit& unit, Stream stream) noexcept {
   const double now = Now();
   Locked locked(*this);
   unit.ticket = ticket;
+  unit.ticket_on_block = false;
   unit.ticket_writes = true;
   unit.issued_s = now;
   piece.watch = std::move(watch);
@@ -177,6 +179,7 @@ bool Core::StartFetch(Unit& unit, Stream stream, bool demanded) {
   unit.out.reset();
   unit.last_touch.reset();
   unit.ticket = ticket;
+  unit.ticket_on_block = true;
   unit.ticket_writes = false;
   unit.issued_s = now;
   Move(unit, Change::kFetch, now);
@@ -187,8 +190,7 @@ bool Core::StartDirectRead(Unit& unit, Stream stream, bool demanded) {
   DeviceBuffer fresh = Allocate(unit.bytes, stream, demanded);
   pool_->events().Mark(stream).HostWait(*device_);
   const bool ordered = fresh->FreesInOrderOf(stream);
-  const Tier::Ticket ticket =
-      options_.tier->StartRead(unit.extent, device_->HostAddress(*fresh));
+  const Tier::Ticket ticket = options_.tier->StartRead(unit.extent, device_->HostAddress(*fresh));
   const double now = Now();
   Locked locked(*this);
   Piece& piece = unit.pieces.front();
@@ -201,6 +203,7 @@ bool Core::StartDirectRead(Unit& unit, Stream stream, bool demanded) {
   unit.home_ordered = ordered;
   unit.demanded = demanded;
   unit.ticket = ticket;
+  unit.ticket_on_block = false;
   unit.ticket_writes = false;
   unit.issued_s = now;
   Move(unit, Change::kPrefetch, now);

@@ -10,8 +10,8 @@ namespace restow::swap {
 namespace {
 
 constexpr std::array<const char*, kStates> kStateNames = {
-    "Resident", "Offloading", "OnHost", "Prefetching", "Spilling",
-    "OnFile",   "Fetching",   "Writing", "Reading",    "Lost"};
+    "Resident", "Offloading", "OnHost",  "Prefetching", "Spilling",
+    "OnFile",   "Fetching",   "Writing", "Reading",     "Lost"};
 constexpr std::array<const char*, kStates> kStateSentences = {
     "the engine holds the device memory",
     "held, while its copy to host memory is under way",
@@ -24,8 +24,8 @@ constexpr std::array<const char*, kStates> kStateSentences = {
     "being read from the tier below into new device memory",
     "a copy failed after the device memory was given up; unpack raises"};
 constexpr std::array<const char*, kChanges> kChangeNames = {
-    "offload", "give up", "cancel",       "prefetch", "use",     "take back",    "adopt", "spill",
-    "spilled", "spill failed", "fetch", "fetched", "fetch failed", "shed", "lose"};
+    "offload", "give up",      "cancel", "prefetch", "use",          "take back", "adopt", "spill",
+    "spilled", "spill failed", "fetch",  "fetched",  "fetch failed", "shed",      "lose"};
 
 using Table = std::array<std::array<std::int8_t, kChanges>, kStates>;
 
@@ -47,7 +47,8 @@ const std::vector<Rule>& Rules() {
   static const std::vector<Rule> rules = {
       {S::kResident, C::kOffload, S::kOffloading, "a saved storage's copy to host is issued"},
       {S::kOffloading, C::kGiveUp, S::kOnHost, "its copy is done, or memory is freed behind it"},
-      {S::kOffloading, C::kCancel, S::kResident, "unpacked, or wanted kept, before it was given up"},
+      {S::kOffloading, C::kCancel, S::kResident,
+       "unpacked, or wanted kept, before it was given up"},
       {S::kResident, C::kGiveUp, S::kOnHost, "used, not wanted now, and its host copy still holds"},
       {S::kOnHost, C::kPrefetch, S::kPrefetching, "its use is near, or has come"},
       {S::kPrefetching, C::kUse, S::kResident, "a stream waits for the copy back"},
@@ -62,10 +63,12 @@ const std::vector<Rule>& Rules() {
       {S::kFetching, C::kFetched, S::kOnHost, "the read is done"},
       {S::kFetching, C::kFetchFailed, S::kOnFile, "the read failed; the next unpack tries again"},
       {S::kOnFile, C::kAdopt, S::kResident, "saved again while alive elsewhere, and to be kept"},
-      {S::kResident, C::kSpill, S::kWriting, "device memory is host memory and the region says file"},
+      {S::kResident, C::kSpill, S::kWriting,
+       "device memory is host memory and the region says file"},
       {S::kWriting, C::kSpilled, S::kOnFile, "the write is done; the memory is given up"},
       {S::kWriting, C::kCancel, S::kResident, "unpacked before the write was done"},
-      {S::kWriting, C::kSpillFailed, S::kResident, "the tier is full or broken; the tensor is kept"},
+      {S::kWriting, C::kSpillFailed, S::kResident,
+       "the tier is full or broken; the tensor is kept"},
       {S::kOnFile, C::kPrefetch, S::kReading, "its use is near; it is read into device memory"},
       {S::kReading, C::kFetched, S::kResident, "the read is done"},
       {S::kReading, C::kFetchFailed, S::kOnFile, "the read failed; the next unpack tries again"},

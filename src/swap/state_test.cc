@@ -13,8 +13,8 @@ namespace {
 TEST(State, TheTableIsTheOneTheDocumentShows) {
   std::string table;
   for (const Rule& rule : Rules()) {
-    table += std::string(Name(rule.from)) + " -- " + Name(rule.change) + " --> " + Name(rule.to) +
-             "\n";
+    table +=
+        std::string(Name(rule.from)) + " -- " + Name(rule.change) + " --> " + Name(rule.to) + "\n";
   }
   EXPECT_EQ(table,
             "Resident -- offload --> Offloading\n"

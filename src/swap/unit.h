@@ -37,8 +37,8 @@ struct Key {
 // One storage. A fused unit has several, which travel in one copy; any other has one.
 struct Piece {
   Key key;
-  bool keyed = false;   // in the table of keys
-  DeviceBuffer memory;  // while the device holds it
+  bool keyed = false;    // in the table of keys
+  DeviceBuffer memory;   // while the device holds it
   std::size_t from = 0;  // where the piece begins in `memory`
   std::size_t at = 0;    // where it begins in the host copy
   std::size_t bytes = 0;
@@ -50,35 +50,37 @@ struct Piece {
 struct Unit {
   std::uint64_t id = 0;
   State state = State::kResident;
-  bool busy = false;       // claimed by a thread that calls the device for it
-  bool kept = false;       // stays on the device
-  bool manual = false;     // moved by its group's calls only
-  bool to_file = false;    // goes on to the tier below
-  bool named = false;      // takes part in the schedule
-  bool brought = false;    // counted in brought_bytes
-  bool native = true;      // the device memory is what the caller packed
-  bool demanded = false;   // its copy in was issued at its use
+  bool busy = false;      // claimed by a thread that calls the device for it
+  bool kept = false;      // stays on the device
+  bool manual = false;    // moved by its group's calls only
+  bool to_file = false;   // goes on to the tier below
+  bool named = false;     // takes part in the schedule
+  bool brought = false;   // counted in brought_bytes
+  bool native = true;     // the device memory is what the caller packed
+  bool demanded = false;  // its copy in was issued at its use
   std::uint32_t slots = 0;
   std::size_t bytes = 0;
   NameId name = kNoName;
   Invocation* invocation = nullptr;  // that packed it first
-  RegionState* open_in = nullptr;  // a fused unit that still takes pieces
+  RegionState* open_in = nullptr;    // a fused unit that still takes pieces
   std::vector<Piece> pieces;
 
-  HostBlock block;         // host copy, valid or under way
-  bool host_valid = false; // the host copy holds the bytes once `out` is done
-  EventRef out;            // copy to host
-  EventRef last_touch;     // the last copy that touches `block`
-  EventRef ready;          // copy back; null when the host has seen it done or none is under way
-  Stream ready_on;         // the last stream that waits for `ready`
-  bool waited = false;     // some stream does
-  Stream home;             // where memory brought back was allocated
+  HostBlock block;            // host copy, valid or under way
+  bool host_valid = false;    // the host copy holds the bytes once `out` is done
+  EventRef out;               // copy to host
+  EventRef last_touch;        // the last copy that touches `block`
+  Stream copied_on;           // and its stream
+  EventRef ready;             // copy back; null when the host has seen it done or none is under way
+  Stream ready_on;            // the last stream that waits for `ready`
+  bool waited = false;        // some stream does
+  Stream home;                // where memory brought back was allocated
   bool home_ordered = false;  // and freed in its order
-  double issued_s = 0;     // host's clock at the last issue
+  double issued_s = 0;        // host's clock at the last issue
 
   Tier::Ticket ticket = 0;  // a read or write under way; also one that was cancelled
   bool ticket_writes = false;
-  Tier::Extent extent;      // what the tier below holds
+  bool ticket_on_block = false;  // it touches `block`, else the device memory
+  Tier::Extent extent;           // what the tier below holds
 
   std::shared_ptr<Group> group;
   Link alive, leaving, hosted, in_group;
@@ -117,6 +119,7 @@ class UnitList {
 // Memory of a unit that is gone, or of a move that was undone, while a copy may still touch it.
 struct Grave {
   EventRef until;
+  Stream stream;            // on which `until` was recorded
   Tier::Ticket ticket = 0;  // and until this is finished
   bool ticket_writes = false;
   std::vector<DeviceBuffer> memory;

@@ -39,8 +39,8 @@ Slot::Unpacked Core::Unpack(Unit& unit, std::uint32_t piece) {
   }
   {
     Locked locked(*this);
-    under_way = swapped_bytes_ > 0 || !leaving_.empty() || !graves_.empty() ||
-                !waiting_.empty() || !probes_.empty();
+    under_way = swapped_bytes_ > 0 || !leaving_.empty() || !graves_.empty() || !waiting_.empty() ||
+                !probes_.empty();
   }
   if (under_way) {
     Advance(unit, stream);

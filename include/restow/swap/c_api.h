@@ -100,12 +100,12 @@ RESTOW_API void restow_device_release(restow_device* device);
 typedef struct restow_options {
   size_t struct_size;
   int64_t window_bytes, host_cap_bytes, min_bytes, fused_bytes; /* -1: the default */
-  int when_full;        /* 0 order, 1 wait, 2 keep */
-  int keep_last_region; /* 0 or 1 */
+  int when_full;                                                /* 0 order, 1 wait, 2 keep */
+  int keep_last_region;                                         /* 0 or 1 */
   int keep_after_use;
-  const char* file_dir;   /* NULL: no file tier */
-  int64_t file_cap_bytes; /* -1: none */
-  double watchdog_s;      /* 0: none */
+  const char* file_dir;                                /* NULL: no file tier */
+  int64_t file_cap_bytes;                              /* -1: none */
+  double watchdog_s;                                   /* 0: none */
   void (*on_trouble)(void* context, const char* text); /* may be NULL; any thread */
   void* trouble_context;
 } restow_options;

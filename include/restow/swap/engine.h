@@ -130,7 +130,7 @@ class Engine {
   void LaunchOffload(std::string_view group);
   void WaitOffload(std::string_view group);  // device memory is given up on return
   void LaunchLoad(std::string_view group);
-  void WaitLoad(std::string_view group);  // the current stream waits
+  void WaitLoad(std::string_view group);   // the current stream waits
   void DropGroup(std::string_view group);  // forgets the name; units live on
   std::vector<std::string> GroupNames() const;
 

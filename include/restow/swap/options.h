@@ -67,8 +67,8 @@ struct RegionOptions {
   std::string group;  // empty: no group
   Steering steering = Steering::kAutomatic;
   Place place = Place::kHost;
-  bool fuse = false;                // small tensors travel in fused copies instead of staying
-  std::int64_t min_bytes = -1;      // -1: the engine's
+  bool fuse = false;            // small tensors travel in fused copies instead of staying
+  std::int64_t min_bytes = -1;  // -1: the engine's
 };
 
 enum class Decision : std::uint8_t {

@@ -63,7 +63,7 @@ class FakeDevice::FakeEvent : public Event {
 
 const char* Name(Call call) {
   constexpr std::array<const char*, kCalls> names = {
-      "Allocate", "AllocateHost", "CopyOut", "CopyIn", "CopyOnDevice", "NewEvent",
+      "Allocate", "AllocateHost", "CopyOut", "CopyIn",   "CopyOnDevice", "NewEvent",
       "Record",   "StreamWait",   "Done",    "HostWait", "Synchronize"};
   return names[static_cast<std::size_t>(call)];
 }
@@ -171,8 +171,8 @@ void FakeDevice::Touch(std::size_t who, std::list<Range>& ranges, std::size_t be
   }
   std::erase_if(ranges, [&](const Range& r) { return r.begin >= begin && r.end <= end; });
   Range fresh{begin, end, access, {}, {}};
-  const auto after = std::find_if(ranges.begin(), ranges.end(),
-                                  [&](const Range& r) { return r.begin >= end; });
+  const auto after =
+      std::find_if(ranges.begin(), ranges.end(), [&](const Range& r) { return r.begin >= end; });
   ranges.insert(after, fresh);
 }
 
@@ -287,9 +287,9 @@ FakeDevice::Range& FakeDevice::HostRange(const void* data, std::size_t bytes, st
   const auto begin =
       static_cast<std::size_t>(static_cast<const std::byte*>(data) - area->bytes.get());
   Touch(who, area->ranges, begin, begin + bytes, writes, what);
-  const auto found =
-      std::find_if(area->ranges.begin(), area->ranges.end(),
-                   [&](const Range& r) { return r.begin <= begin && begin < r.end; });
+  const auto found = std::find_if(area->ranges.begin(), area->ranges.end(), [&](const Range& r) {
+    return r.begin <= begin && begin < r.end;
+  });
   if (found == area->ranges.end()) throw std::out_of_range(what + ": host bytes nobody wrote");
   return *found;
 }
@@ -315,8 +315,8 @@ void FakeDevice::CopyOut(void* to, DeviceMemory& from, std::size_t offset, std::
   const std::string what = "copy out of '" + memory.label + "'";
   CheckBounds(memory, offset, bytes, what);
   const std::size_t q = Begin(stream, what);
-  Place(q, memory.label, options_.copy_latency_s +
-                             static_cast<double>(bytes) / options_.out_bytes_per_s);
+  Place(q, memory.label,
+        options_.copy_latency_s + static_cast<double>(bytes) / options_.out_bytes_per_s);
   Touch(q, memory.ranges, offset, offset + bytes, false, what);
   HostRange(to, bytes, q, true, what).label = memory.label;
   std::memcpy(to, memory.bytes_of.data() + offset, bytes);
@@ -332,8 +332,8 @@ void FakeDevice::CopyIn(DeviceMemory& to, std::size_t offset, const void* from, 
   const std::size_t q = Begin(stream, what);
   const Range& range = HostRange(from, bytes, q, false, what);
   if (!range.label.empty()) memory.label = range.label;
-  Place(q, memory.label, options_.copy_latency_s +
-                             static_cast<double>(bytes) / options_.in_bytes_per_s);
+  Place(q, memory.label,
+        options_.copy_latency_s + static_cast<double>(bytes) / options_.in_bytes_per_s);
   Touch(q, memory.ranges, offset, offset + bytes, true, what + " '" + memory.label + "'");
   std::memcpy(memory.bytes_of.data() + offset, from, bytes);
 }

@@ -41,7 +41,7 @@ const char* Name(Call call);
 struct FakeOptions {
   double out_bytes_per_s = 1e9, in_bytes_per_s = 1e9;
   double copy_latency_s = 0;
-  double launch_s = 0;         // host time per call that queues work
+  double launch_s = 0;  // host time per call that queues work
   std::size_t capacity = ~std::size_t{0};
   std::size_t host_limit = ~std::size_t{0}, pin_limit = ~std::size_t{0};
   Capabilities capabilities{true, true, 2, true, true, false};

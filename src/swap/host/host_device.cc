@@ -147,9 +147,7 @@ class ThreadedDevice : public HostDevice {
     return can;
   }
 
-  Stream CurrentStream() override {
-    return current.device == this ? current.stream : Stream();
-  }
+  Stream CurrentStream() override { return current.device == this ? current.stream : Stream(); }
   void SetCurrentStream(Stream stream) override { current = {this, stream}; }
 
   Stream NewCopyStream(Direction) override { return NewStream(); }
