@@ -1,6 +1,6 @@
 # Warnings, sanitizers and the compiler cache, away from the targets.
 add_compile_options(-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
-                    -Wnon-virtual-dtor -Woverloaded-virtual)
+                    "$<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor;-Woverloaded-virtual>")
 # GCC 12 takes `"x" + string` for an overlapping copy when it optimises, and growth of small vectors
 # for an overflow (GCC bugs 105651, 105329). The sanitizer builds look for the real ones.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)

@@ -1,0 +1,96 @@
+// From a storage's key to the unit that holds it: open addressing, no allocation in steady state.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "swap/unit.h"
+
+namespace restow::swap {
+
+// Linear probing with deletion by shifting back. Not thread-safe: the table lock guards it.
+class KeyTable {
+ public:
+  struct Found {
+    Unit* unit = nullptr;
+    std::uint32_t piece = 0;
+  };
+
+  KeyTable() : places_(64) {}
+
+  Found Find(const Key& key) const {
+    for (std::size_t i = Home(key);; i = Next(i)) {
+      const Place& place = places_[i];
+      if (place.unit == nullptr) return {};
+      if (place.key == key) return {place.unit, place.piece};
+    }
+  }
+
+  // Requires: the key is absent.
+  void Insert(const Key& key, Unit* unit, std::uint32_t piece) {
+    if (2 * ++size_ > places_.size()) Grow();
+    Put({key, unit, piece});
+  }
+
+  void Erase(const Key& key) {
+    std::size_t hole = Home(key);
+    while (places_[hole].unit != nullptr && !(places_[hole].key == key)) hole = Next(hole);
+    if (places_[hole].unit == nullptr) return;
+    --size_;
+    for (std::size_t i = Next(hole); places_[i].unit != nullptr; i = Next(i)) {
+      // An entry may fill the hole unless its home lies after the hole, up to itself.
+      const std::size_t distance_home = (i - Home(places_[i].key)) & Mask();
+      const std::size_t distance_hole = (i - hole) & Mask();
+      if (distance_home < distance_hole) continue;
+      places_[hole] = places_[i];
+      hole = i;
+    }
+    places_[hole] = {};
+  }
+
+  std::size_t size() const { return size_; }
+
+  // Calls `visit(key, unit, piece)` for each entry.
+  template <class Visit>
+  void ForEach(Visit visit) const {
+    for (const Place& place : places_) {
+      if (place.unit != nullptr) visit(place.key, *place.unit, place.piece);
+    }
+  }
+
+ private:
+  struct Place {
+    Key key;
+    Unit* unit = nullptr;
+    std::uint32_t piece = 0;
+  };
+
+  std::size_t Mask() const { return places_.size() - 1; }
+  std::size_t Next(std::size_t i) const { return (i + 1) & Mask(); }
+
+  std::size_t Home(const Key& key) const {
+    // Fibonacci hashing; identities are often addresses, whose low bits are equal.
+    std::uint64_t hash = key.identity * 0x9E3779B97F4A7C15u;
+    hash ^= (key.version + key.offset * 31 + key.bytes) * 0xC2B2AE3D27D4EB4Fu;
+    return static_cast<std::size_t>(hash ^ (hash >> 32)) & Mask();
+  }
+
+  void Put(const Place& place) {
+    std::size_t i = Home(place.key);
+    while (places_[i].unit != nullptr) i = Next(i);
+    places_[i] = place;
+  }
+
+  void Grow() {
+    std::vector<Place> old(places_.size() * 2);
+    old.swap(places_);
+    for (const Place& place : old) {
+      if (place.unit != nullptr) Put(place);
+    }
+  }
+
+  std::vector<Place> places_;
+  std::size_t size_ = 0;
+};
+
+}  // namespace restow::swap

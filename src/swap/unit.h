@@ -1,0 +1,168 @@
+// What the table holds: a unit per storage, lists of units, and what is let go of later.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "restow/swap/device.h"
+#include "restow/swap/state.h"
+#include "restow/swap/tier.h"
+#include "swap/host_pool.h"
+
+namespace restow::swap {
+
+struct Unit;
+struct Group;
+struct RegionState;
+struct Invocation;
+
+using NameId = std::uint32_t;
+inline constexpr NameId kNoName = ~NameId{0};
+
+struct Link {
+  Unit* before = nullptr;
+  Unit* after = nullptr;
+  bool linked = false;
+};
+
+// The identity of a saved storage, for finding its unit again.
+struct Key {
+  std::uint64_t identity = 0, version = 0;
+  std::size_t offset = 0, bytes = 0;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+
+// One storage. A fused unit has several, which travel in one copy; any other has one.
+struct Piece {
+  Key key;
+  bool keyed = false;    // in the table of keys
+  DeviceBuffer memory;   // while the device holds it
+  std::size_t from = 0;  // where the piece begins in `memory`
+  std::size_t at = 0;    // where it begins in the host copy
+  std::size_t bytes = 0;
+  std::shared_ptr<const StorageWatch> watch;
+};
+
+// Guarded by the table lock, except that the thread which has claimed a unit (`busy`) may read it
+// without. Whoever claims also is the only one who changes state, memory, events and blocks.
+struct Unit {
+  std::uint64_t id = 0;
+  State state = State::kResident;
+  bool busy = false;      // claimed by a thread that calls the device for it
+  bool kept = false;      // stays on the device
+  bool manual = false;    // moved by its group's calls only
+  bool to_file = false;   // goes on to the tier below
+  bool named = false;     // takes part in the schedule
+  bool brought = false;   // counted in brought_bytes
+  bool native = true;     // the device memory is what the caller packed
+  bool demanded = false;  // its copy in was issued at its use
+  std::uint32_t slots = 0;
+  std::size_t bytes = 0;
+  NameId name = kNoName;
+  Invocation* invocation = nullptr;  // that packed it first
+  RegionState* open_in = nullptr;    // a fused unit that still takes pieces
+  std::vector<Piece> pieces;
+
+  HostBlock block;            // host copy, valid or under way
+  bool host_valid = false;    // the host copy holds the bytes once `out` is done
+  EventRef out;               // copy to host
+  EventRef last_touch;        // the last copy that touches `block`
+  Stream copied_on;           // and its stream
+  EventRef ready;             // copy back; null when the host has seen it done or none is under way
+  Stream ready_on;            // the last stream that waits for `ready`
+  bool waited = false;        // some stream does
+  Stream home;                // where memory brought back was allocated
+  bool home_ordered = false;  // and freed in its order
+  double issued_s = 0;        // host's clock at the last issue
+
+  Tier::Ticket ticket = 0;  // a read or write under way; also one that was cancelled
+  bool ticket_writes = false;
+  bool ticket_on_block = false;  // it touches `block`, else the device memory
+  Tier::Extent extent;           // what the tier below holds
+
+  std::shared_ptr<Group> group;
+  Link alive, leaving, hosted, in_group;
+};
+
+// Units in an order, linked through themselves.
+template <Link Unit::*kLink>
+class UnitList {
+ public:
+  Unit* front() const { return front_; }
+  Unit* back() const { return back_; }
+  bool empty() const { return front_ == nullptr; }
+  static bool Has(const Unit& unit) { return (unit.*kLink).linked; }
+  static Unit* After(const Unit& unit) { return (unit.*kLink).after; }
+  static Unit* Before(const Unit& unit) { return (unit.*kLink).before; }
+
+  void PushBack(Unit& unit) {
+    Link& link = unit.*kLink;
+    link = {back_, nullptr, true};
+    (back_ != nullptr ? (back_->*kLink).after : front_) = &unit;
+    back_ = &unit;
+  }
+  void Remove(Unit& unit) {
+    Link& link = unit.*kLink;
+    if (!link.linked) return;
+    (link.before != nullptr ? (link.before->*kLink).after : front_) = link.after;
+    (link.after != nullptr ? (link.after->*kLink).before : back_) = link.before;
+    link = {};
+  }
+
+ private:
+  Unit* front_ = nullptr;
+  Unit* back_ = nullptr;
+};
+
+// Memory of a unit that is gone, or of a move that was undone, while a copy may still touch it.
+struct Grave {
+  EventRef until;
+  Stream stream;            // on which `until` was recorded
+  Tier::Ticket ticket = 0;  // and until this is finished
+  bool ticket_writes = false;
+  std::vector<DeviceBuffer> memory;
+  HostBlock block;
+};
+
+// What is let go of once the lock is released: destructors and calls that must not run under it.
+struct Trash {
+  struct Block {
+    HostBlock block;
+    EventRef guard;
+  };
+  DeviceBuffer first;  // most units have one piece and one block: no allocation for them
+  Block first_block;
+  std::shared_ptr<const StorageWatch> first_watch;
+  std::vector<DeviceBuffer> buffers;
+  std::vector<Block> blocks;
+  std::vector<std::shared_ptr<const StorageWatch>> watches;
+  std::vector<Tier::Extent> extents;
+
+  void Add(DeviceBuffer&& memory) {
+    if (memory) Put(first, buffers, std::move(memory));
+  }
+  void Add(std::shared_ptr<const StorageWatch>&& watch) {
+    if (watch) Put(first_watch, watches, std::move(watch));
+  }
+  void Add(HostBlock&& block, EventRef guard) {
+    if (!first_block.block) {
+      first_block = {std::move(block), std::move(guard)};
+    } else {
+      blocks.push_back({std::move(block), std::move(guard)});
+    }
+  }
+
+ private:
+  template <class T>
+  static void Put(T& one, std::vector<T>& more, T&& value) {
+    if (!one) {
+      one = std::move(value);
+    } else {
+      more.push_back(std::move(value));
+    }
+  }
+};
+
+}  // namespace restow::swap
