@@ -67,7 +67,8 @@ int RunCalibrate(const Options& options) {
 
 std::function<int()> DeclareCalibrate(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
-  arguments.Positional("RUNS", options->runs, "CSV of measured runs; - reads standard input", false);
+  arguments.Positional("RUNS", options->runs, "CSV of measured runs; - reads standard input",
+                       false);
   arguments.Option("-o,--output", options->output, "FILE",
                    "where the constants go; its name appears in every report made with them");
   arguments.Flag("--template", options->want_template,

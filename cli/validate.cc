@@ -44,8 +44,7 @@ void WritePage(const Options& options, const Validation& validation) {
   const std::size_t dot = options.page.rfind('.');
   const std::string stem = options.page.substr(0, dot);
   const std::string name = stem.substr(stem.find_last_of('/') + 1);
-  const std::string page =
-      FidelityPage(validation, ReadNotes(options.notes), options.runs, name);
+  const std::string page = FidelityPage(validation, ReadNotes(options.notes), options.runs, name);
   WriteFileText(stem + "-memory.svg", ScatterSvg(validation, RunQuantity::kMemory));
   WriteFileText(stem + "-time.svg", ScatterSvg(validation, RunQuantity::kTime));
   WriteFileText(options.page, page);
@@ -54,7 +53,8 @@ void WritePage(const Options& options, const Validation& validation) {
 int ShowAll(const Options& options, const ValidateOptions& validate) {
   Validation validation;
   const Answer answer{[&](const TableStyle& style) { return DrawValidation(validation, style); },
-                      [&] { return ToJson(validation); }, [&] { return ValidationCsv(validation); }};
+                      [&] { return ToJson(validation); },
+                      [&] { return ValidationCsv(validation); }};
   CheckOutputs(options.common, answer);
   validation = ValidateRuns(ReadMeasuredRuns(options.runs), validate);
   WritePage(options, validation);

@@ -57,9 +57,9 @@ void ReadConstant(const Node& node, Calibration& calibration) {
   if (const Node* rows = node.Find("rows")) constant.rows = rows->AsInt(0, kMostRows);
   if (const Node* start = node.Find("start")) constant.start = NotNegative(*start);
   if (const Node* allowed = node.Find("allowed")) constant.allowed = NotNegative(*allowed);
-  for (const auto& [key, text] : {std::pair{"fitted_on", &Constant::fitted_on},
-                                  std::pair{"unit", &Constant::unit},
-                                  std::pair{"note", &Constant::note}}) {
+  for (const auto& [key, text] :
+       {std::pair{"fitted_on", &Constant::fitted_on}, std::pair{"unit", &Constant::unit},
+        std::pair{"note", &Constant::note}}) {
     if (const Node* n = node.Find(key)) constant.*text = n->AsString();
   }
   constant.source = Required(node, "source").AsString();

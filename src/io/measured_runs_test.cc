@@ -11,7 +11,8 @@ namespace {
 
 TEST(MeasuredRuns, ReadQuotesCommasAndSwitches) {
   const std::vector<MeasuredRun> runs = ParseMeasuredRuns(
-      "\xEF\xBB\xBFid,note,switches\r\nab-c-7,\"a, \"\"b\"\"\nc\",te=2.11;Dropout = 1;\n\nd,,\n", "t");
+      "\xEF\xBB\xBFid,note,switches\r\nab-c-7,\"a, \"\"b\"\"\nc\",te=2.11;Dropout = 1;\n\nd,,\n",
+      "t");
   ASSERT_EQ(runs.size(), 2u);
   EXPECT_EQ(runs[0].Source(), "ab-c");
   EXPECT_EQ(runs[0].at("note"), "a, \"b\"\nc");

@@ -15,7 +15,8 @@ inline constexpr int kOptimizers = 5;
 Training ReadTraining(const Node& node);
 
 // What a framework keeps where a job states one dtype only.
-//   megatron, mindspeed, deepspeed: 16-bit weights and gradients added in fp32 beside an fp32 master and fp32
+//   megatron, mindspeed, deepspeed: 16-bit weights and gradients added in fp32 beside an fp32
+//   master and fp32
 //     moments (Megatron-LM, distributed optimizer).
 //   torchtitan, torch, hyperparallel: fp32 weights that are cast for compute and are their own
 //     master, fp32 gradients and moments (PyTorch FSDP2, MixedPrecisionPolicy).

@@ -25,7 +25,8 @@ std::string Groups(const Validation& v) {
   for (const ErrorGroup& g : v.groups) {
     text += fmt::format("| {} | {} | {} |\n", g.name, FiguresCells(g.memory), FiguresCells(g.time));
   }
-  return text + fmt::format("| **all** | {} | {} |\n", FiguresCells(v.memory), FiguresCells(v.time));
+  return text +
+         fmt::format("| **all** | {} | {} |\n", FiguresCells(v.memory), FiguresCells(v.time));
 }
 
 std::string Sweeps(const Validation& v) {
@@ -82,7 +83,8 @@ std::string LeftOutText(const Validation& v) {
   std::string text;
   for (const LeftOut& left : v.left_out) {
     text += fmt::format(
-        "* With one {} at a time left out of the fit ({} fits): median {:.2f} % and p95 {:.1f} % over "
+        "* With one {} at a time left out of the fit ({} fits): median {:.2f} % and p95 {:.1f} % "
+        "over "
         "{} runs, against {:.2f} % and {:.1f} % of the same runs seen.\n",
         left.by, left.groups, left.median_abs_pct, left.p95_abs_pct, left.runs,
         left.fitted_median_abs_pct, left.fitted_p95_abs_pct);
@@ -92,7 +94,8 @@ std::string LeftOutText(const Validation& v) {
 
 }  // namespace
 
-std::string FidelityPage(const Validation& v, const std::map<std::string, std::string>& explanations,
+std::string FidelityPage(const Validation& v,
+                         const std::map<std::string, std::string>& explanations,
                          const std::string& table, const std::string& name) {
   std::string page = fmt::format(
       "# How well the planner does against measured runs\n\n"
@@ -114,10 +117,12 @@ std::string FidelityPage(const Validation& v, const std::map<std::string, std::s
       "## Predicted against measured\n\n![memory]({0}-memory.svg) ![time]({0}-time.svg)\n\n"
       "The dashed lines are ten percent to either side.\n\n",
       name);
-  page += "## Rankings\n\nRuns that differ in layout or batch only, six or more. tau is Kendall's, over "
-          "pairs more than 2 % apart; regret is what the planner's choice takes longer than the best, "
-          "both measured.\n\n" +
-          Sweeps(v) + "\n";
+  page +=
+      "## Rankings\n\nRuns that differ in layout or batch only, six or more. tau is Kendall's, "
+      "over "
+      "pairs more than 2 % apart; regret is what the planner's choice takes longer than the best, "
+      "both measured.\n\n" +
+      Sweeps(v) + "\n";
   page += "## The ten furthest off\n\n" + Misses(v.worst, explanations) + "\n";
   const std::vector<RunScore> others = OtherMisses(v);
   if (!others.empty()) {

@@ -91,8 +91,8 @@ std::string Leaner(const PlanReport& report) {
 
 std::string Memory(const Candidate& any) {
   return fmt::format("{} per device, {} of it kept free (--margin){}; margin: what the peak leaves",
-                     FormatBytes(any.capacity),
-                     FormatBytes(any.capacity - any.limit - any.outside), OutsideText(any));
+                     FormatBytes(any.capacity), FormatBytes(any.capacity - any.limit - any.outside),
+                     OutsideText(any));
 }
 
 std::string Peak(const Candidate& best) {

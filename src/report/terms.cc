@@ -131,9 +131,9 @@ std::string FitLines(const Candidate& c, const TableStyle& style) {
                fmt::format("{} allocated on rank {}, {}", FormatBytes(c.peak), c.worst_rank,
                            Place(c.worst_stage, c.worst_phase)));
   text += Note(style, "limit",
-               fmt::format("{}: {} of memory, {} of it kept free (--margin){}", FormatBytes(c.limit),
-                           FormatBytes(c.capacity), FormatBytes(c.capacity - c.limit - c.outside),
-                           OutsideText(c)));
+               fmt::format("{}: {} of memory, {} of it kept free (--margin){}",
+                           FormatBytes(c.limit), FormatBytes(c.capacity),
+                           FormatBytes(c.capacity - c.limit - c.outside), OutsideText(c)));
   return text + Note(style, "reserved",
                      fmt::format("the allocator is expected to hold {} to {}",
                                  FormatBytes(c.reserved_low), FormatBytes(c.reserved_high)));

@@ -1,11 +1,12 @@
 // The scoreboard, and one measured run shown whole.
+#include "restow/report/validation.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
 
 #include "report/text.h"
-#include "restow/report/validation.h"
 
 namespace restow {
 namespace {
@@ -50,8 +51,11 @@ std::string DrawGroups(const Validation& v, const TableStyle& style) {
 }
 
 std::string DrawSweeps(const Validation& v, const TableStyle& style) {
-  const std::vector<Column> columns = {{"sweep", "", Align::kLeft, true}, {"runs", ""},
-                                       {"tau", ""}, {"regret", "%"}, {"spread", "x"}};
+  const std::vector<Column> columns = {{"sweep", "", Align::kLeft, true},
+                                       {"runs", ""},
+                                       {"tau", ""},
+                                       {"regret", "%"},
+                                       {"spread", "x"}};
   std::vector<Row> rows;
   for (const Sweep& s : v.sweeps) {
     rows.push_back({{s.name, fmt::format("{}", s.runs), fmt::format("{:.2f}", s.tau),
@@ -66,15 +70,16 @@ std::string Figure(const RunScore& score, double value) {
 }
 
 std::string DrawScores(const std::vector<RunScore>& scores, const TableStyle& style) {
-  const std::vector<Column> columns = {{"run", "", Align::kLeft},  {"model", "", Align::kLeft, true},
-                                       {"kind", "", Align::kLeft}, {"measured", ""},
-                                       {"predicted", ""},          {"error", "%"}};
+  const std::vector<Column> columns = {
+      {"run", "", Align::kLeft},  {"model", "", Align::kLeft, true},
+      {"kind", "", Align::kLeft}, {"measured", ""},
+      {"predicted", ""},          {"error", "%"}};
   std::vector<Row> rows;
   for (const RunScore& s : scores) {
     const std::string kind =
         s.quantity == RunQuantity::kTime ? "time" : std::string(Name(s.instrument));
-    rows.push_back({{s.id, s.model, kind, Figure(s, s.measured), Figure(s, s.predicted),
-                     Signed(s.pct())}});
+    rows.push_back(
+        {{s.id, s.model, kind, Figure(s, s.measured), Figure(s, s.predicted), Signed(s.pct())}});
   }
   return rows.empty() ? "" : DrawTable(style, columns, rows);
 }
@@ -108,8 +113,8 @@ std::string DrawVerdicts(const Validation& v, const TableStyle& style) {
                              v.sweeps.size(), v.tau_median, v.tau_min, v.regret_median_pct,
                              v.regret_max_pct));
   }
-  text += Note(style, "constants", fmt::format("{}, fitted on {} runs", v.calibration_id,
-                                               v.calibration_rows));
+  text += Note(style, "constants",
+               fmt::format("{}, fitted on {} runs", v.calibration_id, v.calibration_rows));
   for (const LeftOut& left : v.left_out) {
     text += Note(style, "",
                  fmt::format("times with one {} at a time left out of the fit: median {:.2f} % "
@@ -136,27 +141,31 @@ std::string DrawRun(const RunReport& run, const TableStyle& style) {
   std::string text = run.job_text.empty() ? run.id + "\n" : run.job_text;
   text += "\n";
   for (const std::string& note : run.assumed) text += Note(style, "assumed", note);
-  if (!run.why_not_memory.empty()) text += Note(style, "memory", "not scored: " + run.why_not_memory);
+  if (!run.why_not_memory.empty())
+    text += Note(style, "memory", "not scored: " + run.why_not_memory);
   if (!run.why_not_time.empty()) text += Note(style, "time", "not scored: " + run.why_not_time);
   if (!run.scores.empty()) text += "\n" + DrawScores(run.scores, style);
   if (!run.ranks.empty()) {
     std::vector<Row> rows;
     for (std::size_t s = 0; s < run.ranks.size(); ++s) {
       const auto& [measured, predicted] = run.ranks[s];
-      rows.push_back({{fmt::format("{}", s), fmt::format("{:.2f}", measured),
-                       fmt::format("{:.2f}", predicted), Signed(100 * (predicted / measured - 1))}});
+      rows.push_back(
+          {{fmt::format("{}", s), fmt::format("{:.2f}", measured), fmt::format("{:.2f}", predicted),
+            Signed(100 * (predicted / measured - 1))}});
     }
-    text += "\n" + DrawTable(style,
-                             {{"stage", ""}, {"measured", "GiB"}, {"predicted", "GiB"}, {"error", "%"}},
-                             rows);
+    text +=
+        "\n" + DrawTable(style,
+                         {{"stage", ""}, {"measured", "GiB"}, {"predicted", "GiB"}, {"error", "%"}},
+                         rows);
   }
   if (run.price) text += "\n" + DrawPrice(*run.price, style);
   return text;
 }
 
 std::string DrawCalibration(const CalibrationReport& report, const TableStyle& style) {
-  const std::vector<Column> columns = {{"constant", "", Align::kLeft}, {"before", ""}, {"fitted", ""},
-                                       {"spread", "%"}, {"runs", ""}, {"", "", Align::kLeft, true}};
+  const std::vector<Column> columns = {
+      {"constant", "", Align::kLeft}, {"before", ""}, {"fitted", ""}, {"spread", "%"}, {"runs", ""},
+      {"", "", Align::kLeft, true}};
   std::vector<Row> rows;
   for (const FittedConstant& c : report.constants) {
     rows.push_back({{c.name, fmt::format("{:.4g}", c.before), fmt::format("{:.4g}", c.value),
@@ -166,11 +175,12 @@ std::string DrawCalibration(const CalibrationReport& report, const TableStyle& s
   std::string text = DrawTable(style, columns, rows) + "\n";
   const auto line = [&](const char* label, const ErrorFigures& before, const ErrorFigures& after) {
     if (after.n == 0) return;
-    text += Note(style, label,
-                 fmt::format("{} figures: median error {:.2f} % before, {:.2f} % fitted; p95 {:.1f} % "
-                             "before, {:.1f} % fitted",
-                             after.n, before.median_abs_pct, after.median_abs_pct,
-                             before.p95_abs_pct, after.p95_abs_pct));
+    text +=
+        Note(style, label,
+             fmt::format("{} figures: median error {:.2f} % before, {:.2f} % fitted; p95 {:.1f} % "
+                         "before, {:.1f} % fitted",
+                         after.n, before.median_abs_pct, after.median_abs_pct, before.p95_abs_pct,
+                         after.p95_abs_pct));
   };
   line("time", report.time_before, report.time);
   line("memory", report.memory_before, report.memory);

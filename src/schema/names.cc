@@ -23,9 +23,8 @@ const char* Name(DType dtype) {
   return Pick(names, dtype);
 }
 const char* Name(Framework framework) {
-  static constexpr const char* names[] = {"megatron",  "torchtitan",  "torch",
-                                          "mindspeed", "mindformers", "hyperparallel",
-                                          "deepspeed"};
+  static constexpr const char* names[] = {"megatron",    "torchtitan",    "torch",    "mindspeed",
+                                          "mindformers", "hyperparallel", "deepspeed"};
   return Pick(names, framework);
 }
 const char* Name(Optimizer optimizer) {

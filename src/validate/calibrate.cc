@@ -123,22 +123,22 @@ std::string FittedOn(const FitProblem& problem, const FitState& state, std::size
 }
 
 [[noreturn]] void RefuseUndetermined(const CalibrationReport& report, const FitProblem& problem) {
-  std::string text =
-      fmt::format("these runs determine none of the constants: {} figures can be used",
-                  problem.runs.size());
+  std::string text = fmt::format(
+      "these runs determine none of the constants: {} figures can be used", problem.runs.size());
   int shown = 0;
   for (const UnscorableReason& reason : report.unscorable) {
     if (++shown > 5) break;
-    text += fmt::format("; {} not, because: {}", reason.memory_rows + reason.time_rows,
-                        reason.reason);
+    text +=
+        fmt::format("; {} not, because: {}", reason.memory_rows + reason.time_rows, reason.reason);
   }
   shown = 0;
   for (const FittedConstant& c : report.constants) {
     if (c.left_alone.empty() || ++shown > 5) continue;
     text += fmt::format("; {}: {}", c.name, c.left_alone);
   }
-  ThrowBadInput(text + ". Two runs or more of one device and software with a measured step time "
-                       "are needed; 'restow calibrate --template' shows the columns");
+  ThrowBadInput(text +
+                ". Two runs or more of one device and software with a measured step time "
+                "are needed; 'restow calibrate --template' shows the columns");
 }
 
 void ReportConstants(const FitProblem& problem, const std::vector<double>& start,
@@ -186,7 +186,8 @@ LeftOut LeaveOut(FitProblem& problem, const FitState& state, const std::vector<b
   std::vector<double> unseen, seen;
   for (const auto& [name, members] : groups) {
     std::vector<bool> left_out(problem.runs.size(), false);
-    for (std::size_t r = 0; r < problem.runs.size(); ++r) left_out[r] = problem.runs[r].*key == name;
+    for (std::size_t r = 0; r < problem.runs.size(); ++r)
+      left_out[r] = problem.runs[r].*key == name;
     const std::vector<double> values = validate::WithoutRuns(problem, state, active, left_out);
     const std::vector<double> residuals = validate::Residuals(problem, values);
     for (const std::size_t r : members) {
@@ -232,9 +233,8 @@ CalibrationReport Calibrate(const std::vector<MeasuredRun>& runs, const Calibrat
   const FitState state = validate::Minimise(problem, start, active, kMostSteps);
   const std::vector<double> spreads = validate::Spreads(problem, state, active);
   ReportConstants(problem, start, state, spreads, behind, &report);
-  const bool determined =
-      std::any_of(report.constants.begin(), report.constants.end(),
-                  [](const FittedConstant& c) { return c.left_alone.empty(); });
+  const bool determined = std::any_of(report.constants.begin(), report.constants.end(),
+                                      [](const FittedConstant& c) { return c.left_alone.empty(); });
   if (!determined) RefuseUndetermined(report, problem);
 
   report.time = FiguresOf(problem, state.residuals, RunQuantity::kTime);
@@ -257,15 +257,40 @@ CalibrationReport Calibrate(const std::vector<MeasuredRun>& runs, const Calibrat
 
 std::string CalibrationTemplate() {
   const std::map<std::string, std::string> first = {
-      {"id", "mine-001"}, {"source", "our cluster, 2026-11"}, {"hardware", "H100-SXM 80GB"},
-      {"n_gpus", "64"}, {"model_name", "llama3-70b"}, {"layers", "80"}, {"hidden", "8192"},
-      {"ffn_hidden", "28672"}, {"heads", "64"}, {"kv_heads", "8"}, {"head_dim", "128"},
-      {"vocab", "128256"}, {"mla", "0"}, {"gated_mlp", "1"}, {"tied_embed", "0"},
-      {"seq_len", "8192"}, {"global_batch", "512"}, {"micro_batch", "1"}, {"dp", "4"},
-      {"zero_stage_or_fsdp", "zero1"}, {"tp", "4"}, {"sp", "1"}, {"cp", "1"}, {"ep", "1"},
-      {"pp", "4"}, {"vpp", "5"}, {"schedule", "interleaved 1F1B"}, {"recompute", "off"},
-      {"precision", "bf16"}, {"measured_iter_time_s", "80.8"}, {"oom", "0"}, {"confidence", "3"},
-      {"framework", "megatron"}, {"release", "megatron-bridge 26.06"},
+      {"id", "mine-001"},
+      {"source", "our cluster, 2026-11"},
+      {"hardware", "H100-SXM 80GB"},
+      {"n_gpus", "64"},
+      {"model_name", "llama3-70b"},
+      {"layers", "80"},
+      {"hidden", "8192"},
+      {"ffn_hidden", "28672"},
+      {"heads", "64"},
+      {"kv_heads", "8"},
+      {"head_dim", "128"},
+      {"vocab", "128256"},
+      {"mla", "0"},
+      {"gated_mlp", "1"},
+      {"tied_embed", "0"},
+      {"seq_len", "8192"},
+      {"global_batch", "512"},
+      {"micro_batch", "1"},
+      {"dp", "4"},
+      {"zero_stage_or_fsdp", "zero1"},
+      {"tp", "4"},
+      {"sp", "1"},
+      {"cp", "1"},
+      {"ep", "1"},
+      {"pp", "4"},
+      {"vpp", "5"},
+      {"schedule", "interleaved 1F1B"},
+      {"recompute", "off"},
+      {"precision", "bf16"},
+      {"measured_iter_time_s", "80.8"},
+      {"oom", "0"},
+      {"confidence", "3"},
+      {"framework", "megatron"},
+      {"release", "megatron-bridge 26.06"},
       {"switches", "attention=fused;loss=te-fused;te=2.11;tp_overlap=1"}};
   std::map<std::string, std::string> second = first;
   second["id"] = "mine-002";

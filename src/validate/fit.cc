@@ -11,7 +11,7 @@ namespace {
 // Scatter of one run about a right model, and where Huber's loss turns linear, in units of it.
 constexpr double kSigma = 0.05;
 constexpr double kHuber = 2.0;
-constexpr double kNudge = 0.02;      // of ln, for derivatives
+constexpr double kNudge = 0.02;       // of ln, for derivatives
 constexpr double kLargestStep = 0.3;  // of ln
 constexpr double kEnough = 0.05;      // a step that gains less ends the search
 

@@ -58,8 +58,7 @@ FitState Minimise(FitProblem& problem, std::vector<double> values, const std::ve
 
 // Values that minimise the cost without the runs left out, by steps with the jacobian of `state`.
 std::vector<double> WithoutRuns(FitProblem& problem, const FitState& state,
-                                const std::vector<bool>& active,
-                                const std::vector<bool>& left_out);
+                                const std::vector<bool>& active, const std::vector<bool>& left_out);
 
 // Standard deviation of ln of each constant after the fit; `sigma` of those that did not move.
 std::vector<double> Spreads(const FitProblem& problem, const FitState& state,

@@ -35,15 +35,31 @@ TEST(LeastSquares, RefusesWhatIsNotPositiveDefinite) {
 MeasuredRun RunOf(int number, int hidden, int sequence) {
   MeasuredRun run;
   run.id = "made-" + std::to_string(number);
-  run.fields = {{"id", run.id}, {"hardware", "H100-SXM 80GB"}, {"n_gpus", "8"},
-                {"model_name", "toy-" + std::to_string(hidden)}, {"layers", "16"},
-                {"hidden", std::to_string(hidden)}, {"ffn_hidden", std::to_string(4 * hidden)},
-                {"heads", std::to_string(hidden / 128)}, {"kv_heads", std::to_string(hidden / 128)},
-                {"head_dim", "128"}, {"vocab", "32000"}, {"seq_len", std::to_string(sequence)},
-                {"global_batch", "64"}, {"micro_batch", "1"}, {"dp", "4"}, {"tp", "2"},
-                {"sp", "1"}, {"pp", "1"}, {"ep", "1"}, {"precision", "bf16"},
-                {"zero_stage_or_fsdp", "zero1"}, {"recompute", "off"}, {"framework", "megatron"},
-                {"release", "megatron-bridge 26.06"}, {"confidence", "3"}};
+  run.fields = {{"id", run.id},
+                {"hardware", "H100-SXM 80GB"},
+                {"n_gpus", "8"},
+                {"model_name", "toy-" + std::to_string(hidden)},
+                {"layers", "16"},
+                {"hidden", std::to_string(hidden)},
+                {"ffn_hidden", std::to_string(4 * hidden)},
+                {"heads", std::to_string(hidden / 128)},
+                {"kv_heads", std::to_string(hidden / 128)},
+                {"head_dim", "128"},
+                {"vocab", "32000"},
+                {"seq_len", std::to_string(sequence)},
+                {"global_batch", "64"},
+                {"micro_batch", "1"},
+                {"dp", "4"},
+                {"tp", "2"},
+                {"sp", "1"},
+                {"pp", "1"},
+                {"ep", "1"},
+                {"precision", "bf16"},
+                {"zero_stage_or_fsdp", "zero1"},
+                {"recompute", "off"},
+                {"framework", "megatron"},
+                {"release", "megatron-bridge 26.06"},
+                {"confidence", "3"}};
   return run;
 }
 
@@ -55,8 +71,7 @@ std::vector<MeasuredRun> MadeRuns(const Calibration& truth) {
     for (const int sequence : {4096, 16384}) {
       MeasuredRun run = RunOf(++number, hidden, sequence);
       const RunJob made = MakeRunJob(run, &truth);
-      run.fields["measured_iter_time_s"] =
-          std::to_string(PriceStep(made.job, made.one).value());
+      run.fields["measured_iter_time_s"] = std::to_string(PriceStep(made.job, made.one).value());
       runs.push_back(run);
     }
   }

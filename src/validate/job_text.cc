@@ -125,13 +125,15 @@ std::vector<std::string> LayerFields(const MeasuredRun& run) {
   if (run.at("gated_mlp") == "0") add("gated: false");
   if (run.Switch("norm") == "layernorm") add("norm_bias: true");
   if (On(run, "qk_norm")) add("qk_norm: true");
-  if (On(run, "linear_bias")) add("qkv_bias: true"), add("output_bias: true"), add("ffn_bias: true");
+  if (On(run, "linear_bias"))
+    add("qkv_bias: true"), add("output_bias: true"), add("ffn_bias: true");
   return fields;
 }
 
 std::vector<std::string> ExpertFields(const MeasuredRun& run) {
   const int width = Whole(run, "moe_ffn", Whole(run, "ffn_hidden", 0));
-  const int shared = WholeSwitch(run, "shared_expert_width", Whole(run, "shared_experts", 0) * width);
+  const int shared =
+      WholeSwitch(run, "shared_expert_width", Whole(run, "shared_experts", 0) * width);
   std::vector<std::string> fields = {fmt::format("experts: {}", Whole(run, "n_experts", 0)),
                                      fmt::format("experts_per_token: {}", Whole(run, "topk", 0)),
                                      fmt::format("expert_ffn: {}", width)};
@@ -201,7 +203,8 @@ void WriteModel(const MeasuredRun& run, JobText* job) {
   Section model(&job->yaml, "model");
   model.Text("name", run.at("model_name"));
   const Shape shape = ShapeOf(run);
-  const bool mixed = (shape.window > 0 && shape.alternate) || (shape.experts > 0 && shape.every > 1);
+  const bool mixed =
+      (shape.window > 0 && shape.alternate) || (shape.experts > 0 && shape.every > 1);
   if (mixed) {
     WriteKinds(run, shape, model);
   } else {
@@ -235,9 +238,9 @@ void WriteCluster(const MeasuredRun& run, JobText* job) {
   for (std::size_t i = 0; i < usual.levels.size(); ++i) {
     const Level& level = usual.levels[i];
     const bool network = i > 0 && i + 1 == usual.levels.size();
-    levels += fmt::format("\n    - {{name: {}, size: {}, bandwidth: {} GB/s}}", level.name,
-                          level.size,
-                          network ? outer : fmt::format("{}", level.bandwidth.value() / 1e9));
+    levels +=
+        fmt::format("\n    - {{name: {}, size: {}, bandwidth: {} GB/s}}", level.name, level.size,
+                    network ? outer : fmt::format("{}", level.bandwidth.value() / 1e9));
   }
   cluster.Set("levels", levels);
 }
@@ -283,17 +286,45 @@ void WritePrecision(const MeasuredRun& run, Section& training) {
 }
 
 // Switches that are spelt alike in a job's `training.options`.
-constexpr const char* kSameSwitches[] = {
-    "te", "wgrad_fusion", "grad_bytes", "optimizer_bytes", "loss", "deterministic",
-    "flash_attention_bshd", "moe_grouped", "moe_pad", "moe_launch", "dispatcher", "ep_overlap",
-    "tp_overlap", "async_tp", "interleave_group", "first_last_layers",
-    "embedding_and_loss_count_as_layers", "deferred_embedding_wgrad", "reuse_fp32_params",
-    "optimizer_swapped", "attention_offloaded", "read_after_first_iteration", "placement",
-    "grad_accumulate", "activation", "vocabulary_unit"};
-constexpr const char* kTruthSwitches[] = {
-    "wgrad_fusion", "deterministic", "flash_attention_bshd", "moe_grouped", "moe_pad", "ep_overlap",
-    "tp_overlap", "async_tp", "embedding_and_loss_count_as_layers", "reuse_fp32_params",
-    "optimizer_swapped", "attention_offloaded", "read_after_first_iteration"};
+constexpr const char* kSameSwitches[] = {"te",
+                                         "wgrad_fusion",
+                                         "grad_bytes",
+                                         "optimizer_bytes",
+                                         "loss",
+                                         "deterministic",
+                                         "flash_attention_bshd",
+                                         "moe_grouped",
+                                         "moe_pad",
+                                         "moe_launch",
+                                         "dispatcher",
+                                         "ep_overlap",
+                                         "tp_overlap",
+                                         "async_tp",
+                                         "interleave_group",
+                                         "first_last_layers",
+                                         "embedding_and_loss_count_as_layers",
+                                         "deferred_embedding_wgrad",
+                                         "reuse_fp32_params",
+                                         "optimizer_swapped",
+                                         "attention_offloaded",
+                                         "read_after_first_iteration",
+                                         "placement",
+                                         "grad_accumulate",
+                                         "activation",
+                                         "vocabulary_unit"};
+constexpr const char* kTruthSwitches[] = {"wgrad_fusion",
+                                          "deterministic",
+                                          "flash_attention_bshd",
+                                          "moe_grouped",
+                                          "moe_pad",
+                                          "ep_overlap",
+                                          "tp_overlap",
+                                          "async_tp",
+                                          "embedding_and_loss_count_as_layers",
+                                          "reuse_fp32_params",
+                                          "optimizer_swapped",
+                                          "attention_offloaded",
+                                          "read_after_first_iteration"};
 
 bool IsTruth(const std::string& name) {
   return std::find(std::begin(kTruthSwitches), std::end(kTruthSwitches), name) !=
@@ -304,8 +335,10 @@ bool IsTruth(const std::string& name) {
 void AddTorchtuneSteps(const MeasuredRun& run, std::vector<std::string>* lines) {
   const std::string& notes = run.at("compile_flash_notes");
   if (Lower(run.at("framework")) != "torchtune" || !Contains(notes, "cumulative")) return;
-  constexpr const char* steps[] = {"packed", "compile", "chunked", "activation checkpointing",
-                                   "optimizer", "activation offloading", "8-bit"};
+  constexpr const char* steps[] = {"packed",    "compile",
+                                   "chunked",   "activation checkpointing",
+                                   "optimizer", "activation offloading",
+                                   "8-bit"};
   int last = 0;
   for (int i = 0; i < 7; ++i) {
     if (Contains(notes, steps[i])) last = i;
@@ -319,8 +352,8 @@ void AddTorchtuneSteps(const MeasuredRun& run, std::vector<std::string>* lines) 
 bool TorchtuneChunked(const MeasuredRun& run) {
   const std::string& notes = run.at("compile_flash_notes");
   if (Lower(run.at("framework")) != "torchtune") return false;
-  for (const char* step : {"chunked", "activation checkpointing", "optimizer",
-                           "activation offloading", "8-bit"}) {
+  for (const char* step :
+       {"chunked", "activation checkpointing", "optimizer", "activation offloading", "8-bit"}) {
     if (Contains(notes, step)) return true;
   }
   return false;
@@ -357,7 +390,8 @@ void WriteOptions(const MeasuredRun& run, std::string* out) {
   for (const auto& [flag, option] : {std::pair{"reuse-fp32-param", "reuse_fp32_params"},
                                      std::pair{"swap-attention", "attention_offloaded"},
                                      std::pair{"swap-optimizer", "optimizer_swapped"}}) {
-    if (run.Switch(option).empty() && Flag(run, flag)) lines.push_back(fmt::format("{}: true", option));
+    if (run.Switch(option).empty() && Flag(run, flag))
+      lines.push_back(fmt::format("{}: true", option));
   }
   const std::string& recipe = run.Switch("fp8_recipe");
   if (!recipe.empty() && recipe != "not stated") lines.push_back("fp8_recipe: " + recipe);
@@ -452,10 +486,9 @@ std::string ModeOf(const MeasuredRun& run, JobText* job) {
   const std::string text = Lower(run.at("recompute"));
   if (text.empty()) {
     const std::vector<std::string> modules = RecomputeModules(run);
-    job->assumed.push_back(modules.empty()
-                               ? "recompute off: not stated"
-                               : fmt::format("recompute of {}: the recipe in the notes",
-                                             fmt::join(modules, ", ")));
+    job->assumed.push_back(modules.empty() ? "recompute off: not stated"
+                                           : fmt::format("recompute of {}: the recipe in the notes",
+                                                         fmt::join(modules, ", ")));
     return modules.empty() ? "off" : "selective";
   }
   for (const char* mode : {"off", "selective", "full"}) {
@@ -480,8 +513,8 @@ int ExpertParallel(const MeasuredRun& run, int etp, JobText* job) {
   const int stated = std::max(1, Whole(run, "ep", 1));
   const int most = Devices(run) / std::max(1, Whole(run, "pp", 1)) / etp;
   if (stated <= most || most < 1) return stated;
-  job->assumed.push_back(fmt::format("ep {}: {} is stated, more than the devices of a stage", most,
-                                     stated));
+  job->assumed.push_back(
+      fmt::format("ep {}: {} is stated, more than the devices of a stage", most, stated));
   return most;
 }
 
@@ -520,20 +553,22 @@ void WriteLayout(const MeasuredRun& run, JobText* job) {
 }  // namespace
 
 std::vector<std::string> RecomputeModules(const MeasuredRun& run) {
-  static const std::vector<std::string> known = {"core_attn", "layernorm", "moe_act", "mla_up_proj",
-                                                 "mlp", "moe", "shared_experts",
-                                                 "activation-function"};
+  static const std::vector<std::string> known = {
+      "core_attn", "layernorm", "moe_act",        "mla_up_proj",
+      "mlp",       "moe",       "shared_experts", "activation-function"};
   std::string text = run.at("recompute");
   if (text.empty()) {
     static const std::regex recipe(R"(recompute_modules=\[([^\]]+)\])");
     std::smatch m;
-    if (std::regex_search(run.at("compile_flash_notes"), m, recipe)) text = "selective " + m[1].str();
+    if (std::regex_search(run.at("compile_flash_notes"), m, recipe))
+      text = "selective " + m[1].str();
   }
   if (!StartsWith(text, "selective")) return {};
   static const std::regex word(R"([a-z_][a-z_\-]*)");
   std::vector<std::string> modules;
   for (std::sregex_iterator it(text.begin(), text.end(), word), end; it != end; ++it) {
-    if (std::find(known.begin(), known.end(), it->str()) != known.end()) modules.push_back(it->str());
+    if (std::find(known.begin(), known.end(), it->str()) != known.end())
+      modules.push_back(it->str());
   }
   return modules;
 }

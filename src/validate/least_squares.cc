@@ -18,7 +18,8 @@ SquareMatrix Factor(const SquareMatrix& a) {
         l.at(i, k) = sum / l.at(k, k);
         continue;
       }
-      if (!(sum > 0)) throw Error(ErrorCode::kInternal, "the fit's matrix is not positive definite");
+      if (!(sum > 0))
+        throw Error(ErrorCode::kInternal, "the fit's matrix is not positive definite");
       l.at(i, i) = std::sqrt(sum);
     }
   }

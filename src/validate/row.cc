@@ -25,14 +25,14 @@ int ToWhole(const std::optional<double>& value, int fallback) {
 
 // Words of the hardware column and the preset they mean; the first that occurs wins.
 constexpr std::pair<const char*, const char*> kDevices[] = {
-    {"a100-pcie", ""},           {"a100-sxm 40", "a100-40"}, {"a100 40", "a100-40"},
-    {"a100", "a100-80"},         {"500w", "h100-500w"},      {"94/96", "h100-500w"},
-    {"h100 95", "h100-500w"},    {"h100 96", "h100-500w"},   {"gh200", ""},
-    {"h100", "h100-sxm"},        {"h800", "h800"},           {"h200", "h200"},
-    {"gb200", "gb200"},          {"gb300", "gb300"},         {"b200", "b200"},
-    {"b300", "b300"},            {"mi300x", "mi300x"},       {"atlas a3", "ascend-910c"},
-    {"900 a3", "ascend-910c"},   {"910c", "ascend-910c"},    {"not named in source", ""},
-    {"ascend", "ascend-910b"},   {"v100", "v100"},
+    {"a100-pcie", ""},         {"a100-sxm 40", "a100-40"}, {"a100 40", "a100-40"},
+    {"a100", "a100-80"},       {"500w", "h100-500w"},      {"94/96", "h100-500w"},
+    {"h100 95", "h100-500w"},  {"h100 96", "h100-500w"},   {"gh200", ""},
+    {"h100", "h100-sxm"},      {"h800", "h800"},           {"h200", "h200"},
+    {"gb200", "gb200"},        {"gb300", "gb300"},         {"b200", "b200"},
+    {"b300", "b300"},          {"mi300x", "mi300x"},       {"atlas a3", "ascend-910c"},
+    {"900 a3", "ascend-910c"}, {"910c", "ascend-910c"},    {"not named in source", ""},
+    {"ascend", "ascend-910b"}, {"v100", "v100"},
 };
 
 }  // namespace

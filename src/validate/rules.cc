@@ -30,9 +30,10 @@ bool Missing(const MeasuredRun& run, std::initializer_list<const char*> columns)
 
 // State-space, linear or sparse attention, vision parts and adapters: no column describes them.
 bool OtherLayers(const MeasuredRun& run) {
-  return Matches(run.at("model_name"),
-                 "hybrid|mamba|nemotron[-_]?3(?!40)|nemotron[-_]?[hn]|qwen3[-_]?next|qwen3\\.[5-9]|"
-                 "deepseek[-_]?v?32|deepseek[-_]?v?4|deepseek-v3\\.2|glm[-_]?5|longcat|vlm|kimi.?linear");
+  return Matches(
+      run.at("model_name"),
+      "hybrid|mamba|nemotron[-_]?3(?!40)|nemotron[-_]?[hn]|qwen3[-_]?next|qwen3\\.[5-9]|"
+      "deepseek[-_]?v?32|deepseek[-_]?v?4|deepseek-v3\\.2|glm[-_]?5|longcat|vlm|kimi.?linear");
 }
 
 bool FrozenWeights(const MeasuredRun& run) { return Matches(run.at("model_name"), "lora|peft"); }
@@ -52,9 +53,11 @@ bool BatchBelowPass(const MeasuredRun& run) {
 
 bool Offloads(const MeasuredRun& run) {
   const std::string& notes = run.at("compile_flash_notes");
-  return Matches(notes, "optimizer CPU offload|activation CPU offload|activation offloading|"
-                        "8-bit AdamW|Muon") ||
-         (Matches(notes, "cpu_offload_layers=[1-9]") && Contains(run.at("zero_stage_or_fsdp"), "fsdp"));
+  return Matches(notes,
+                 "optimizer CPU offload|activation CPU offload|activation offloading|"
+                 "8-bit AdamW|Muon") ||
+         (Matches(notes, "cpu_offload_layers=[1-9]") &&
+          Contains(run.at("zero_stage_or_fsdp"), "fsdp"));
 }
 
 bool OtherSchedule(const MeasuredRun& run) {
@@ -64,8 +67,8 @@ bool OtherSchedule(const MeasuredRun& run) {
 
 bool NoMemoryFormulas(const MeasuredRun& run) {
   const std::string framework = Lower(run.at("framework"));
-  for (const char* known : {"megatron", "megatron-deepspeed", "deepspeed", "torchtitan", "torchtune",
-                            "torch", "mindspeed", "mindformers"}) {
+  for (const char* known : {"megatron", "megatron-deepspeed", "deepspeed", "torchtitan",
+                            "torchtune", "torch", "mindspeed", "mindformers"}) {
     if (framework == known) return false;
   }
   return true;
@@ -98,8 +101,8 @@ const std::vector<Rule>& Rules() {
       {"no time measured", false, true, [](const MeasuredRun& r) { return !HasTime(r); }},
       {"confidence 1: a figure off a plot, or a field that matters is missing", false, true,
        [](const MeasuredRun& r) { return r.at("confidence") == "1"; }},
-      {"layer kind not in the columns (state space, linear or sparse attention, vision)", true, true,
-       OtherLayers},
+      {"layer kind not in the columns (state space, linear or sparse attention, vision)", true,
+       true, OtherLayers},
       {"frozen weights (adapters)", true, true, FrozenWeights},
       {"architecture missing", true, true, ArchitectureMissing},
       {"width of an expert missing", false, true,
@@ -112,7 +115,8 @@ const std::vector<Rule>& Rules() {
        [](const MeasuredRun& r) { return DeviceOf(r).empty(); }},
       {"sequence length missing", true, true,
        [](const MeasuredRun& r) { return Missing(r, {"seq_len"}); }},
-      {"batch missing", false, true, [](const MeasuredRun& r) { return Missing(r, {"global_batch"}); }},
+      {"batch missing", false, true,
+       [](const MeasuredRun& r) { return Missing(r, {"global_batch"}); }},
       {"micro-batch missing", true, true, [](const MeasuredRun& r) { return MicroBatch(r) == 0; }},
       {"batch below dp x micro-batch", true, true, BatchBelowPass},
       {"schedule not modelled", true, true, OtherSchedule},
@@ -137,10 +141,22 @@ const std::vector<Rule>& Rules() {
 
 // Every column that is not a measurement, a remark or the run's name.
 std::string ConfigurationOf(const MeasuredRun& run) {
-  static const std::set<std::string> skipped = {
-      "id", "source", "date", "measured_iter_time_s", "measured_tokens_per_s_per_gpu",
-      "global_batch", "measured_tflops_per_gpu", "measured_mfu", "measured_peak_mem_gib",
-      "mem_metric", "oom", "confidence", "flops_convention_note", "kv_heads", "head_dim", "heads"};
+  static const std::set<std::string> skipped = {"id",
+                                                "source",
+                                                "date",
+                                                "measured_iter_time_s",
+                                                "measured_tokens_per_s_per_gpu",
+                                                "global_batch",
+                                                "measured_tflops_per_gpu",
+                                                "measured_mfu",
+                                                "measured_peak_mem_gib",
+                                                "mem_metric",
+                                                "oom",
+                                                "confidence",
+                                                "flops_convention_note",
+                                                "kv_heads",
+                                                "head_dim",
+                                                "heads"};
   std::string key = run.Source();
   for (const auto& [column, text] : run.fields) {
     if (skipped.count(column) == 0) key += "\x1f" + text;

@@ -48,8 +48,8 @@ void ScoreTime(ScoredRun* scored) {
     scored->why_not_time = "no time measured";
     return;
   }
-  scored->time = NewScore(*scored->run, RunQuantity::kTime, *seconds,
-                          scored->price->candidate.step.value());
+  scored->time =
+      NewScore(*scored->run, RunQuantity::kTime, *seconds, scored->price->candidate.step.value());
 }
 
 void ScoreMemory(ScoredRun* scored, const Calibration* calibration) {
@@ -63,8 +63,8 @@ void ScoreMemory(ScoredRun* scored, const Calibration* calibration) {
   const auto gib = MeasuredGib(run);
   scored->known_oom = run.at("oom") == "1";
   // A run whose time cannot be scored for its shape says nothing about what fits either.
-  scored->known_fit = !scored->known_oom && !run.at("recompute").empty() &&
-                      (gib || scored->why_not_time.empty());
+  scored->known_fit =
+      !scored->known_oom && !run.at("recompute").empty() && (gib || scored->why_not_time.empty());
   if (gib && !scored->known_oom) {
     scored->memory = NewScore(run, RunQuantity::kMemory, *gib, PredictedGib(run, candidate));
   }

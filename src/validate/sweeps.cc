@@ -17,9 +17,9 @@ constexpr double kTauMargin = 0.02;
 
 std::string SweepName(const MeasuredRun& run) {
   const std::string& model = run.at("model_name");
-  std::string name = fmt::format(
-      "{} {} {} x{} s{} {}", run.Source(), DeviceOf(run), Trim(model.substr(0, model.find('('))),
-      Devices(run), run.at("seq_len"), run.at("precision").substr(0, 4));
+  std::string name = fmt::format("{} {} {} x{} s{} {}", run.Source(), DeviceOf(run),
+                                 Trim(model.substr(0, model.find('('))), Devices(run),
+                                 run.at("seq_len"), run.at("precision").substr(0, 4));
   for (const char* software : {"placement", "grad_accumulate"}) {
     if (!run.Switch(software).empty()) name += " " + run.Switch(software);
   }

@@ -23,15 +23,32 @@ using ::testing::Not;
 MeasuredRun Run(std::initializer_list<std::pair<const char*, const char*>> changes = {}) {
   MeasuredRun run;
   run.id = "test-001";
-  run.fields = {{"id", "test-001"},   {"hardware", "H100-SXM 80GB"}, {"n_gpus", "8"},
-                {"model_name", "toy"}, {"layers", "8"},               {"hidden", "1024"},
-                {"ffn_hidden", "4096"}, {"heads", "8"},               {"kv_heads", "8"},
-                {"head_dim", "128"},  {"vocab", "1000"},              {"gated_mlp", "0"},
-                {"seq_len", "2048"},  {"global_batch", "32"},         {"micro_batch", "1"},
-                {"dp", "4"},          {"tp", "2"},                    {"sp", "1"},
-                {"pp", "1"},          {"ep", "1"},                    {"precision", "bf16"},
-                {"zero_stage_or_fsdp", "zero1"}, {"recompute", "off"}, {"framework", "megatron"},
-                {"release", "megatron-lm 2024"}, {"confidence", "3"}};
+  run.fields = {{"id", "test-001"},
+                {"hardware", "H100-SXM 80GB"},
+                {"n_gpus", "8"},
+                {"model_name", "toy"},
+                {"layers", "8"},
+                {"hidden", "1024"},
+                {"ffn_hidden", "4096"},
+                {"heads", "8"},
+                {"kv_heads", "8"},
+                {"head_dim", "128"},
+                {"vocab", "1000"},
+                {"gated_mlp", "0"},
+                {"seq_len", "2048"},
+                {"global_batch", "32"},
+                {"micro_batch", "1"},
+                {"dp", "4"},
+                {"tp", "2"},
+                {"sp", "1"},
+                {"pp", "1"},
+                {"ep", "1"},
+                {"precision", "bf16"},
+                {"zero_stage_or_fsdp", "zero1"},
+                {"recompute", "off"},
+                {"framework", "megatron"},
+                {"release", "megatron-lm 2024"},
+                {"confidence", "3"}};
   for (const auto& [column, value] : changes) run.fields[column] = value;
   return run;
 }
@@ -66,21 +83,26 @@ TEST(RowToJob, TakesSwitchesAndSaysWhatItAssumes) {
 }
 
 TEST(RowToJob, MixesKindsOfLayersWhereEveryOtherDiffers) {
-  MeasuredRun run = Run({{"n_experts", "4"}, {"topk", "2"}, {"moe_ffn", "512"}, {"tp", "1"},
-                         {"dp", "8"}, {"ep", "4"}});
+  MeasuredRun run = Run({{"n_experts", "4"},
+                         {"topk", "2"},
+                         {"moe_ffn", "512"},
+                         {"tp", "1"},
+                         {"dp", "8"},
+                         {"ep", "4"}});
   run.switches = {{"moe_every", "2"}};
   const RunJob made = MakeRunJob(run, nullptr);
   int sparse = 0;
   for (const int kind : made.job.model.stack.order) {
-    sparse += made.job.model.stack.kinds[static_cast<std::size_t>(kind)].feed_forward.experts ? 1 : 0;
+    sparse +=
+        made.job.model.stack.kinds[static_cast<std::size_t>(kind)].feed_forward.experts ? 1 : 0;
   }
   EXPECT_EQ(sparse, 4);
   EXPECT_EQ(made.one.layout.ep, 4);
 }
 
 TEST(RowToJob, BlockRecomputeIsOfTheFirstLayersOfEveryChunk) {
-  const RunJob made = MakeRunJob(Run({{"recompute", "block 1 layers per stage"}, {"pp", "2"},
-                                      {"dp", "2"}}), nullptr);
+  const RunJob made = MakeRunJob(
+      Run({{"recompute", "block 1 layers per stage"}, {"pp", "2"}, {"dp", "2"}}), nullptr);
   std::vector<int> full;
   for (int layer = 0; layer < 8; ++layer) {
     if (made.one.recompute.at(layer) == Recompute::kFull) full.push_back(layer);
@@ -186,8 +208,12 @@ TEST(Figures, MedianQuantileAndTauByHand) {
 }
 
 TEST(Verdicts, ARunThatCannotFitIsCalledSo) {
-  MeasuredRun run = Run({{"hidden", "16384"}, {"ffn_hidden", "65536"}, {"heads", "128"},
-                         {"kv_heads", "128"}, {"layers", "32"}, {"oom", "1"}});
+  MeasuredRun run = Run({{"hidden", "16384"},
+                         {"ffn_hidden", "65536"},
+                         {"heads", "128"},
+                         {"kv_heads", "128"},
+                         {"layers", "32"},
+                         {"oom", "1"}});
   const Validation v = ValidateRuns({run}, {});
   EXPECT_EQ(v.oom_known, 1);
   EXPECT_EQ(v.oom_called_fitting, 0);

@@ -6,22 +6,22 @@
 #include <vector>
 
 #include "restow/schema/activation_plan.h"
-#include "restow/schema/cluster.h"
 #include "restow/schema/calibration_report.h"
+#include "restow/schema/cluster.h"
 #include "restow/schema/report.h"
 #include "restow/schema/validation.h"
 
 namespace restow {
 
-std::string ToJson(const PlanReport& report);        // restow.plan-report/1
-std::string ToJson(const PriceReport& report);       // restow.price/1
-std::string ToJson(const Explanation& explanation);  // restow.explanation/1
-std::string ToJson(const Comparison& comparison);    // restow.comparison/1
-std::string ToJson(const Model& model);              // restow.model/1
-std::string ToJson(const Cluster& one_device);       // restow.device/1
-std::string ToJson(const ActivationPlan& plan);      // restow.activation-plan/1
-std::string ToJson(const Validation& validation);    // restow.validation/1
-std::string ToJson(const RunReport& run);            // restow.run/1
+std::string ToJson(const PlanReport& report);         // restow.plan-report/1
+std::string ToJson(const PriceReport& report);        // restow.price/1
+std::string ToJson(const Explanation& explanation);   // restow.explanation/1
+std::string ToJson(const Comparison& comparison);     // restow.comparison/1
+std::string ToJson(const Model& model);               // restow.model/1
+std::string ToJson(const Cluster& one_device);        // restow.device/1
+std::string ToJson(const ActivationPlan& plan);       // restow.activation-plan/1
+std::string ToJson(const Validation& validation);     // restow.validation/1
+std::string ToJson(const RunReport& run);             // restow.run/1
 std::string ToJson(const CalibrationReport& report);  // restow.calibration/1
 // The file that --calibration reads (YAML).
 std::string CalibrationText(const Calibration& calibration);

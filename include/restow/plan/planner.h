@@ -45,8 +45,8 @@ struct OneCandidate {
   RecomputePlan recompute;
 };
 OneCandidate TheCandidate(const Job& job);
-// The same where every stated dimension is one value; where some are open, the best candidate of the
-// search that is left, or its nearest miss, stands for them ("why not pp=1?").
+// The same where every stated dimension is one value; where some are open, the best candidate of
+// the search that is left, or its nearest miss, stands for them ("why not pp=1?").
 OneCandidate CandidateUnder(const Job& job, const SearchOptions& options);
 // What the job runs with today. Errors: kBadInput when it states nothing or too little.
 OneCandidate CurrentCandidate(const Job& job);

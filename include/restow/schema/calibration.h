@@ -29,8 +29,8 @@ struct LeftOut {
 };
 
 struct Calibration {
-  std::string id;  // name shown in every report
-  int rows = 0;    // measured runs behind the whole
+  std::string id;                 // name shown in every report
+  int rows = 0;                   // measured runs behind the whole
   std::vector<LeftOut> left_out;  // empty: not worked out
   std::map<std::string, Constant> constants;
   std::map<std::string, std::string> nearest;   // device whose constants stand in; "other": any

@@ -76,7 +76,7 @@ struct Validation {
   std::vector<std::string> called_fitting, called_oom;  // ids
   std::vector<Sweep> sweeps;                            // of six runs or more
   double tau_median = 0, tau_min = 0, regret_median_pct = 0, regret_max_pct = 0;  // over sweeps
-  std::vector<ErrorGroup> groups;                       // by source, model or device
+  std::vector<ErrorGroup> groups;  // by source, model or device
   std::string grouped_by;
   std::vector<RunScore> worst;  // ten, by |pct|
 };

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "restow/schema/calibration.h"
-#include "restow/schema/measured_run.h"
 #include "restow/schema/calibration_report.h"
+#include "restow/schema/measured_run.h"
 
 namespace restow {
 

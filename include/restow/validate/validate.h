@@ -16,7 +16,7 @@
 namespace restow {
 
 struct ValidateOptions {
-  std::string by = "source";          // source, model, device
+  std::string by = "source";                 // source, model, device
   const Calibration* calibration = nullptr;  // null: the shipped one
   int threads = 0;
 };

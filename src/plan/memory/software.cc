@@ -107,7 +107,8 @@ double MomentsOf(Optimizer optimizer) {
 
 // DeepSpeed accumulates 16-bit gradients as they are; its BF16_Optimizer adds them into an fp32
 // buffer of its own that no rank shards, and its fp16 optimizer without ZeRO keeps fp32 copies of
-// the gradients too (DeepSpeed bf16_optimizer.py, unfused_optimizer.py; memory-model.md section 11).
+// the gradients too (DeepSpeed bf16_optimizer.py, unfused_optimizer.py; memory-model.md section
+// 11).
 void ResolveDeepSpeed(const Job& job, MemorySoftware* s) {
   const FrameworkOptions& options = job.training.options;
   const bool bf16 = job.training.precision.compute == DType::kBf16;

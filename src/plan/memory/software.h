@@ -54,7 +54,8 @@ class MemorySoftware {
   bool softmax_fp32 = false;
   bool dropout = false;
   bool deterministic = false;
-  bool pipeline_inputs = false;  // a received activation is kept beside what it grows into (DeepSpeed)
+  bool pipeline_inputs =
+      false;  // a received activation is kept beside what it grows into (DeepSpeed)
   bool batch_first_attention = false;
   bool moe_pad = false;
   double moe_imbalance = 1;
@@ -72,8 +73,8 @@ class MemorySoftware {
   double moment_bytes = 8;      // of those, the moments'
   double table_bytes = 0;  // more of them for embedding and output table (Muon runs AdamW there)
   double unsharded_step_bytes = 0;  // per trainable parameter where nothing is sharded
-  double step_bytes = 0;   // per element of state, while the optimizer steps
-  bool step_per_tensor = false;  // instead: fp32 copy of the largest shard of one parameter
+  double step_bytes = 0;            // per element of state, while the optimizer steps
+  bool step_per_tensor = false;     // instead: fp32 copy of the largest shard of one parameter
 
   bool optimizer_swapped = false;
   bool first_iteration = false;  // the figure is read after one iteration: no moments before it

@@ -193,8 +193,7 @@ Seconds PriceStep(const Context& context, const Layout& layout, const RecomputeP
     layers.push_back(PriceLayerModes(context.machine, kind, shape));
   }
   const EdgeSeconds edges = PriceEdges(context.machine, shape);
-  const StageSeconds stages =
-      AssembleStages(context.machine, context.kinds, split, layers, edges);
+  const StageSeconds stages = AssembleStages(context.machine, context.kinds, split, layers, edges);
   return StepTotal(context.machine, layout, stages, TrafficOf(job, parameters));
 }
 
