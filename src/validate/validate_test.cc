@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 // A dense run on eight devices; `changes` are column=value.
-MeasuredRun Run(std::initializer_list<std::pair<const char*, const char*>> changes = {}) {
+MeasuredRun RowOf(std::initializer_list<std::pair<const char*, const char*>> changes = {}) {
   MeasuredRun run;
   run.id = "test-001";
   run.fields = {{"id", "test-001"},
@@ -54,7 +54,7 @@ MeasuredRun Run(std::initializer_list<std::pair<const char*, const char*>> chang
 }
 
 TEST(RowToJob, IsReadLikeAUsersFile) {
-  const RunJob made = MakeRunJob(Run(), nullptr);
+  const RunJob made = MakeRunJob(RowOf(), nullptr);
   EXPECT_EQ(made.job.model.stack.layers(), 8);
   EXPECT_FALSE(made.job.model.stack.kinds[0].feed_forward.gated);
   EXPECT_EQ(made.job.cluster.devices, 8);
@@ -67,7 +67,7 @@ TEST(RowToJob, IsReadLikeAUsersFile) {
 }
 
 TEST(RowToJob, TakesSwitchesAndSaysWhatItAssumes) {
-  MeasuredRun run = Run({{"vocab", ""}, {"recompute", ""}});
+  MeasuredRun run = RowOf({{"vocab", ""}, {"recompute", ""}});
   run.switches = {{"attention", "unfused"}, {"norm", "layernorm"}, {"linear_bias", "1"},
                   {"dropout", "1"},         {"te", "none"},        {"qk_norm", "1"}};
   const RunJob made = MakeRunJob(run, nullptr);
@@ -83,12 +83,12 @@ TEST(RowToJob, TakesSwitchesAndSaysWhatItAssumes) {
 }
 
 TEST(RowToJob, MixesKindsOfLayersWhereEveryOtherDiffers) {
-  MeasuredRun run = Run({{"n_experts", "4"},
-                         {"topk", "2"},
-                         {"moe_ffn", "512"},
-                         {"tp", "1"},
-                         {"dp", "8"},
-                         {"ep", "4"}});
+  MeasuredRun run = RowOf({{"n_experts", "4"},
+                           {"topk", "2"},
+                           {"moe_ffn", "512"},
+                           {"tp", "1"},
+                           {"dp", "8"},
+                           {"ep", "4"}});
   run.switches = {{"moe_every", "2"}};
   const RunJob made = MakeRunJob(run, nullptr);
   int sparse = 0;
@@ -102,7 +102,7 @@ TEST(RowToJob, MixesKindsOfLayersWhereEveryOtherDiffers) {
 
 TEST(RowToJob, BlockRecomputeIsOfTheFirstLayersOfEveryChunk) {
   const RunJob made = MakeRunJob(
-      Run({{"recompute", "block 1 layers per stage"}, {"pp", "2"}, {"dp", "2"}}), nullptr);
+      RowOf({{"recompute", "block 1 layers per stage"}, {"pp", "2"}, {"dp", "2"}}), nullptr);
   std::vector<int> full;
   for (int layer = 0; layer < 8; ++layer) {
     if (made.one.recompute.at(layer) == Recompute::kFull) full.push_back(layer);
@@ -111,7 +111,7 @@ TEST(RowToJob, BlockRecomputeIsOfTheFirstLayersOfEveryChunk) {
 }
 
 TEST(RowToJob, SlowerNetworksReplaceThePresets) {
-  MeasuredRun run = Run({{"n_gpus", "64"}, {"dp", "32"}, {"global_batch", "64"}});
+  MeasuredRun run = RowOf({{"n_gpus", "64"}, {"dp", "32"}, {"global_batch", "64"}});
   run.switches = {{"scale_out_gbyte_per_s", "6.25"}};
   const RunJob made = MakeRunJob(run, nullptr);
   ASSERT_EQ(made.job.cluster.levels.size(), 2u);
@@ -121,46 +121,46 @@ TEST(RowToJob, SlowerNetworksReplaceThePresets) {
 
 TEST(RowToJob, LayersThatDivideOnlyWithEmbeddingAndLossAreSplitSo) {
   const std::string text =
-      WriteJobText(Run({{"layers", "10"}, {"pp", "4"}, {"tp", "1"}, {"dp", "2"}})).yaml;
+      WriteJobText(RowOf({{"layers", "10"}, {"pp", "4"}, {"tp", "1"}, {"dp", "2"}})).yaml;
   EXPECT_THAT(text, HasSubstr("embedding_and_loss_count_as_layers: true"));
-  EXPECT_THAT(WriteJobText(Run()).yaml, Not(HasSubstr("embedding_and_loss")));
+  EXPECT_THAT(WriteJobText(RowOf()).yaml, Not(HasSubstr("embedding_and_loss")));
 }
 
 TEST(Conventions, EveryFigureBecomesSecondsOfAStep) {
-  EXPECT_DOUBLE_EQ(*MeasuredSeconds(Run({{"measured_iter_time_s", "1.5"}})), 1.5);
+  EXPECT_DOUBLE_EQ(*MeasuredSeconds(RowOf({{"measured_iter_time_s", "1.5"}})), 1.5);
   // 32·2048 tokens over 8 devices at 1,024 tokens/s each: 8 s.
-  EXPECT_DOUBLE_EQ(*MeasuredSeconds(Run({{"measured_tokens_per_s_per_gpu", "1024"}})), 8.0);
+  EXPECT_DOUBLE_EQ(*MeasuredSeconds(RowOf({{"measured_tokens_per_s_per_gpu", "1024"}})), 8.0);
   // Weights a token visits: 8·(1024·128·(2·8+2·8) + 2·1024·4096) + 1000·1024 = 101,687,296.
   // Attention, causal half: 12·8·8·128·2048/2 = 100,663,296 per token.
   // (6·101,687,296 + 100,663,296)·65,536 tokens / 8 devices / 100 TFLOP/s = 0.0582275 s.
-  MeasuredRun flops = Run({{"measured_tflops_per_gpu", "100"}});
+  MeasuredRun flops = RowOf({{"measured_tflops_per_gpu", "100"}});
   EXPECT_NEAR(*MeasuredSeconds(flops), (6 * 101687296.0 + 100663296.0) * 65536 / 8 / 1e14, 1e-12);
   // Full attention counts twice as much of it.
   flops.switches["flops"] = "full-attention";
   EXPECT_NEAR(*MeasuredSeconds(flops), (6 * 101687296.0 + 201326592.0) * 65536 / 8 / 1e14, 1e-12);
-  EXPECT_FALSE(MeasuredSeconds(Run()).has_value());
+  EXPECT_FALSE(MeasuredSeconds(RowOf()).has_value());
 }
 
 TEST(Conventions, TheInstrumentIsWhatTheMetricNamesFirst) {
-  const auto of = [](const char* metric) { return InstrumentOf(Run({{"mem_metric", metric}})); };
+  const auto of = [](const char* metric) { return InstrumentOf(RowOf({{"mem_metric", metric}})); };
   EXPECT_EQ(of("torch max allocated, max over ranks (reserved max 70 GiB)"),
             MemoryInstrument::kAllocated);
   EXPECT_EQ(of("torchtitan max reserved memory, max over GPUs"), MemoryInstrument::kReserved);
   EXPECT_EQ(of("nvidia-smi, max of first/last node"), MemoryInstrument::kProcess);
   EXPECT_EQ(of("torch peak allocated, peak reserved 3 GiB"), MemoryInstrument::kAllocated);
-  EXPECT_TRUE(MeasuresLastStage(Run({{"mem_metric", "allocated on LAST rank only"}})));
+  EXPECT_TRUE(MeasuresLastStage(RowOf({{"mem_metric", "allocated on LAST rank only"}})));
 }
 
 TEST(Conventions, RanksAreReadInTheirUnit) {
-  EXPECT_EQ(MeasuredRanks(Run({{"mem_metric", "x; per-rank alloc GiB [2.5, 1]"}})),
+  EXPECT_EQ(MeasuredRanks(RowOf({{"mem_metric", "x; per-rank alloc GiB [2.5, 1]"}})),
             (std::vector<double>{2.5, 1}));
-  EXPECT_EQ(MeasuredRanks(Run({{"mem_metric", "x; per-rank MiB [1024, 512]"}})),
+  EXPECT_EQ(MeasuredRanks(RowOf({{"mem_metric", "x; per-rank MiB [1024, 512]"}})),
             (std::vector<double>{1, 0.5}));
 }
 
 TEST(UnscorableRules, FollowFromColumns) {
   const auto why = [](std::initializer_list<std::pair<const char*, const char*>> changes,
-                      RunQuantity quantity) { return WhyUnscorable(Run(changes), quantity); };
+                      RunQuantity quantity) { return WhyUnscorable(RowOf(changes), quantity); };
   const RunQuantity time = RunQuantity::kTime, memory = RunQuantity::kMemory;
   EXPECT_EQ(why({{"measured_iter_time_s", "1"}}, time), "");
   EXPECT_EQ(why({}, time), "no time measured");
@@ -178,14 +178,14 @@ TEST(UnscorableRules, FollowFromColumns) {
 }
 
 TEST(UnscorableRules, OneLongSequenceIsAPassWhereTheMicroBatchIsUnstated) {
-  EXPECT_EQ(MicroBatch(Run({{"micro_batch", ""}, {"seq_len", "32768"}})), 1);  // 2^15·2^10 = 2^25
-  EXPECT_EQ(MicroBatch(Run({{"micro_batch", ""}, {"seq_len", "16384"}})), 0);
-  EXPECT_EQ(MicroBatch(Run({{"micro_batch", ""}, {"seq_len", "32768"}, {"pp", "2"}})), 0);
+  EXPECT_EQ(MicroBatch(RowOf({{"micro_batch", ""}, {"seq_len", "32768"}})), 1);  // 2^15·2^10 = 2^25
+  EXPECT_EQ(MicroBatch(RowOf({{"micro_batch", ""}, {"seq_len", "16384"}})), 0);
+  EXPECT_EQ(MicroBatch(RowOf({{"micro_batch", ""}, {"seq_len", "32768"}, {"pp", "2"}})), 0);
 }
 
 TEST(UnscorableRules, EqualRunsThatDisagreeContradictOneAnother) {
   const auto with = [](const char* id, const char* gib, const char* hidden = "1024") {
-    MeasuredRun run = Run({{"measured_peak_mem_gib", gib}, {"hidden", hidden}});
+    MeasuredRun run = RowOf({{"measured_peak_mem_gib", gib}, {"hidden", hidden}});
     run.id = id;
     return run;
   };
@@ -208,12 +208,12 @@ TEST(Figures, MedianQuantileAndTauByHand) {
 }
 
 TEST(Verdicts, ARunThatCannotFitIsCalledSo) {
-  MeasuredRun run = Run({{"hidden", "16384"},
-                         {"ffn_hidden", "65536"},
-                         {"heads", "128"},
-                         {"kv_heads", "128"},
-                         {"layers", "32"},
-                         {"oom", "1"}});
+  MeasuredRun run = RowOf({{"hidden", "16384"},
+                           {"ffn_hidden", "65536"},
+                           {"heads", "128"},
+                           {"kv_heads", "128"},
+                           {"layers", "32"},
+                           {"oom", "1"}});
   const Validation v = ValidateRuns({run}, {});
   EXPECT_EQ(v.oom_known, 1);
   EXPECT_EQ(v.oom_called_fitting, 0);
