@@ -148,8 +148,8 @@ TEST(WriteModel, GivesTheFamiliarFieldsAndEveryKindOfLayer) {
 
 TEST(JsonSchema, EveryNameHasASchemaThatStandsAlone) {
   EXPECT_THAT(JsonSchemaNames(),
-              ElementsAre("activation-plan", "comparison", "device", "explanation", "job", "model",
-                          "plan-report", "price"));
+              ElementsAre("activation-plan", "calibration", "comparison", "device", "explanation",
+                          "job", "model", "plan-report", "price", "run", "validation"));
   for (const std::string& name : JsonSchemaNames()) {
     const std::string text = JsonSchema(name);
     const json schema = json::parse(text);
@@ -183,7 +183,7 @@ TEST(JsonSchema, AnUnknownNameIsAUsageErrorThatListsTheNames) {
       FAIL() << name;
     } catch (const Error& error) {
       EXPECT_EQ(error.code(), ErrorCode::kUsage);
-      EXPECT_THAT(error.message(), HasSubstr("plan-report and price"));
+      EXPECT_THAT(error.message(), HasSubstr("price, run and validation"));
     }
   }
 }

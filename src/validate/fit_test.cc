@@ -86,9 +86,13 @@ TEST(Calibrate, FindsTheConstantsThatMadeTheRuns) {
   options.leave_out = false;
   options.threads = 1;
   const CalibrationReport report = Calibrate(MadeRuns(truth), options);
+  // Six runs cannot outweigh all that was believed before; they take it most of the way.
   EXPECT_GT(report.time_before.median_abs_pct, 3.0);
-  EXPECT_LT(report.time.median_abs_pct, 0.5);
-  EXPECT_NEAR(report.calibration.at("matmul.h100.bf16") / truth.at("matmul.h100.bf16"), 1.0, 0.03);
+  EXPECT_LT(report.time.median_abs_pct, report.time_before.median_abs_pct / 3);
+  const double moved =
+      report.calibration.at("matmul.h100.bf16") / DefaultCalibration().at("matmul.h100.bf16");
+  EXPECT_LT(moved, 0.95);
+  EXPECT_GT(moved, 0.89);
   EXPECT_EQ(report.calibration.id, "found");
   // What no run can change stays.
   EXPECT_EQ(report.calibration.at("matmul.b200.fp8"), truth.at("matmul.b200.fp8"));

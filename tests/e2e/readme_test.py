@@ -33,7 +33,8 @@ class ReadmeTest(unittest.TestCase):
     def test_its_examples_run(self):
         ran = 0
         with tempfile.TemporaryDirectory() as folder:
-            os.symlink(ROOT / "examples", os.path.join(folder, "examples"))
+            for name in ("examples", "data"):
+                os.symlink(ROOT / name, os.path.join(folder, name))
             for command in commands():
                 words = shlex.split(command)
                 with self.subTest(command=command):

@@ -22,7 +22,7 @@ class UsageTest(CommandTest):
             self.assertRegex(self.succeed(subcommand, "--version").stdout, r"^restow \d")
 
     def test_what_later_versions_bring_is_said_to_be_missing(self):
-        for subcommand in ("validate", "calibrate", "simulate", "demo", "fit"):
+        for subcommand in ("simulate", "demo", "fit"):
             self.refuse(subcommand, "x", code=3, message="not available in this version")
         for option in (["--html", "x.html"], ["--html=x.html"], ["--trace"]):
             self.refuse("plan", LLAMA, *option, code=3, message="not available in this version")

@@ -49,7 +49,7 @@ Job JobOf(const Row& r) {
   Job job;
   job.model = ModelOf(r);
   job.cluster = ClusterFor(r.device, r.devices, r.outer);
-  job.calibration = DefaultCalibration();
+  job.calibration = testing::ResearchCalibration();
   Training& t = job.training;
   t.sequence = r.sequence;
   t.global_batch = r.batch;

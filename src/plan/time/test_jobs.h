@@ -9,9 +9,17 @@
 #include "plan/time/time.h"
 #include "restow/base/check.h"
 #include "restow/io/presets.h"
+#include "restow/io/read.h"
 #include "restow/schema/job.h"
 
 namespace restow::plan::testing {
+
+// The research note's own constants: what its figures were worked out with.
+inline const Calibration& ResearchCalibration() {
+  static const Calibration calibration = ReadCalibration(ReadDocument(
+      std::string(RESTOW_SOURCE_DIR) + "/src/plan/time/testdata/research_constants.yaml"));
+  return calibration;
+}
 
 struct DeviceFigures {
   const char* silicon;
@@ -94,7 +102,7 @@ inline Job SmallJob(const std::string& silicon = "h100", int devices = 8) {
   job.cluster = ClusterFor(silicon, devices);
   job.training.sequence = 4096;
   job.training.global_batch = 64;
-  job.calibration = DefaultCalibration();
+  job.calibration = ResearchCalibration();
   return job;
 }
 
