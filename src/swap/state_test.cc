@@ -2,47 +2,44 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <fstream>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "restow/base/error.h"
 
 namespace restow::swap {
 namespace {
 
-TEST(State, TheTableIsTheOneTheDocumentShows) {
-  std::string table;
-  for (const Rule& rule : Rules()) {
-    table +=
-        std::string(Name(rule.from)) + " -- " + Name(rule.change) + " --> " + Name(rule.to) + "\n";
+// The rows of docs/engine.md with `cells` cells, as "a | b | c".
+std::vector<std::string> DocumentRows(int cells) {
+  std::ifstream file(std::string(RESTOW_SOURCE_DIR) + "/docs/engine.md");
+  std::vector<std::string> rows;
+  bool states = false;
+  for (std::string line; std::getline(file, line);) {
+    if (line.rfind("## ", 0) == 0) states = line == "## Units and their states";
+    if (!states || line.rfind("| ", 0) != 0) continue;
+    if (std::count(line.begin(), line.end(), '|') != cells + 1) continue;
+    rows.push_back(line.substr(2, line.size() - 4));
   }
-  EXPECT_EQ(table,
-            "Resident -- offload --> Offloading\n"
-            "Offloading -- give up --> OnHost\n"
-            "Offloading -- cancel --> Resident\n"
-            "Resident -- give up --> OnHost\n"
-            "OnHost -- prefetch --> Prefetching\n"
-            "Prefetching -- use --> Resident\n"
-            "Prefetching -- take back --> OnHost\n"
-            "OnHost -- adopt --> Resident\n"
-            "OnHost -- spill --> Spilling\n"
-            "Spilling -- spilled --> OnFile\n"
-            "Spilling -- cancel --> OnHost\n"
-            "Spilling -- spill failed --> OnHost\n"
-            "OnHost -- shed --> OnFile\n"
-            "OnFile -- fetch --> Fetching\n"
-            "Fetching -- fetched --> OnHost\n"
-            "Fetching -- fetch failed --> OnFile\n"
-            "OnFile -- adopt --> Resident\n"
-            "Resident -- spill --> Writing\n"
-            "Writing -- spilled --> OnFile\n"
-            "Writing -- cancel --> Resident\n"
-            "Writing -- spill failed --> Resident\n"
-            "OnFile -- prefetch --> Reading\n"
-            "Reading -- fetched --> Resident\n"
-            "Reading -- fetch failed --> OnFile\n"
-            "Resident -- shed --> OnFile\n"
-            "OnHost -- lose --> Lost\n");
+  return rows;
+}
+
+TEST(State, TheTableIsTheOneTheDocumentShows) {
+  std::vector<std::string> rules{"from | change | to | when"};
+  for (const Rule& rule : Rules()) {
+    rules.push_back(std::string(Name(rule.from)) + " | " + Name(rule.change) + " | " +
+                    Name(rule.to) + " | " + rule.sentence);
+  }
+  EXPECT_EQ(DocumentRows(4), rules);
+  std::vector<std::string> states{"state | meaning"};
+  for (int s = 0; s < kStates; ++s) {
+    const auto state = static_cast<State>(s);
+    states.push_back(std::string(Name(state)) + " | " + Sentence(state));
+  }
+  EXPECT_EQ(DocumentRows(2), states);
 }
 
 TEST(State, EveryPairIsARuleOrRefusedByName) {
