@@ -113,10 +113,10 @@ class Calibration(_Table):
     constants: list[Mapping[str, Any]]
 
     def _about(self) -> str:
-        return f" {self.id}: {self.rows} figures"
+        return f" {self.id}: {self.rows} runs"
 
     def _html_title(self) -> str:
-        return f"{self.id}, fitted on {self.rows} figures"
+        return f"{self.id}, fitted on {self.rows} runs"
 
     def _records(self) -> Sequence[Mapping[str, Any]]:
         return self.constants

@@ -101,7 +101,7 @@ std::string FidelityPage(const Validation& v,
       "# How well the planner does against measured runs\n\n"
       "Made by `./run validate {} --page docs/{}.md`; do not edit. Errors are "
       "100·(predicted − measured)/measured; a bias is their median. Constants: {}, fitted on {} "
-      "figures.\n\n",
+      "runs.\n\n",
       table, name, v.calibration_id, v.calibration_rows);
   page += fmt::format(
       "* {} runs: memory of {} and time of {} can be scored; why the others cannot stands below.\n"

@@ -177,6 +177,13 @@ void WriteConstants(const FitProblem& problem, const FitState& state,
   }
 }
 
+// A run with both figures counts once.
+int CountRuns(const FitProblem& problem) {
+  std::set<std::string> ids;
+  for (const FitRun& run : problem.runs) ids.insert(run.run->id);
+  return static_cast<int>(ids.size());
+}
+
 LeftOut LeaveOut(FitProblem& problem, const FitState& state, const std::vector<bool>& active,
                  const char* by, std::string FitRun::*key) {
   std::map<std::string, std::vector<std::size_t>> groups;
@@ -241,7 +248,7 @@ CalibrationReport Calibrate(const std::vector<MeasuredRun>& runs, const Calibrat
   report.memory = FiguresOf(problem, state.residuals, RunQuantity::kMemory);
   report.calibration = base;
   report.calibration.id = options.id;
-  report.calibration.rows = static_cast<int>(problem.runs.size());
+  report.calibration.rows = CountRuns(problem);
   report.calibration.left_out.clear();
   WriteConstants(problem, state, report.constants, &report.calibration);
   if (options.leave_out) {
