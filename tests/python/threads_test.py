@@ -16,15 +16,20 @@ job = restow.Job.from_file("examples/deepseek-v3-1024xh800.yaml").with_(
     order=["-".join(order) for order in itertools.permutations(["tp", "cp", "ep", "dp", "pp"])])
 """
 
+# A job whose search takes a second or more on one thread: long enough for another thread to be given
+# the interpreter while it runs.
+SECONDS = "examples/deepseek-v3-1024xh800.yaml"
+
 # Runs `act` on another thread at a moment when the main one is inside the call. The interpreter
 # changes threads only where the main one lets go of it, which is what is tested.
 INSIDE = """
+import time
 sys.setswitchinterval(1e6)
 main, go = threading.get_ident(), threading.Event()
 def watch():
     go.wait()
     while sys._current_frames()[main].f_code.co_name != NAME:
-        pass
+        time.sleep(0)  # the main one may have let go before it was inside
     act()
 watcher = threading.Thread(target=watch)
 watcher.start()
@@ -35,7 +40,7 @@ go.set()
 def test_other_threads_run_while_a_plan_is_made():
     run = python("NAME = 'plan'\nimport sys, threading, restow\nseen = []\n"
                  "act = lambda: seen.append('inside')\n" + INSIDE +
-                 "restow.plan('examples/llama3-70b-64xh100.yaml')\n"
+                 f"restow.plan({SECONDS!r}, threads=1)\n"
                  "print(seen)\nwatcher.join()")
     assert run.stdout == "['inside']\n", run.stderr
 
@@ -67,7 +72,7 @@ def test_a_handler_that_returns_lets_it_go_on():
     run = python("import os, signal, sys, threading, restow\nNAME = 'plan'\nseen = []\n"
                  "signal.signal(signal.SIGUSR1, lambda *_: seen.append(1))\n"
                  "act = lambda: os.kill(os.getpid(), signal.SIGUSR1)\n" + INSIDE +
-                 "print(restow.plan('examples/llama3-70b-64xh100.yaml').complete)\n")
+                 f"print(restow.plan({SECONDS!r}, threads=1).complete)\n")
     assert run.stdout == "True\n", run.stderr
 
 
