@@ -7,7 +7,7 @@ namespace restow::swap {
 Slot::Unpacked Core::Unpack(Unit& unit, std::uint32_t piece) {
   const Stream stream = device_->CurrentStream();
   const auto take = [&] {
-    return Slot::Unpacked{unit.pieces[piece].memory, unit.pieces[piece].from};
+    return Slot::Unpacked{unit.pieces[piece].memory, unit.From(unit.pieces[piece])};
   };
   Slot::Unpacked got;
   bool ready = false, under_way = false;
