@@ -247,6 +247,50 @@ TEST_F(EngineTest, AnotherVersionOfAStorageIsAnotherUnit) {
   ExpectNothingLeft();
 }
 
+TEST_F(EngineTest, WithoutAWatchAnIdentityGivenToAnotherStorageIsAnotherUnit) {
+  // As an allocator does that hands the address of a freed storage to the next one.
+  FakeOptions fake;
+  fake.watches = false;
+  Make(fake);
+  {
+    Region region = Begin();
+    Storage first = NewStorage(*device, kMB, 3);
+    const std::uint64_t address = first.identity;
+    const Slot a = region.Pack(first);
+    first.memory.reset();
+    Finish();
+    Storage second = NewStorage(*device, kMB, 4);
+    second.identity = address;
+    const Slot b = region.Pack(second);
+    EXPECT_EQ(b.reason(), Reason::kSwapped);
+    second.memory.reset();
+    Finish();
+    EXPECT_TRUE(Good(a, 3));
+    EXPECT_TRUE(Good(b, 4));
+  }
+  ExpectNothingLeft();
+}
+
+TEST_F(EngineTest, ACopyBackAskedForOnAnotherStreamIsBehindTheCopyOut) {
+  options.window = Bytes(0);
+  Make();
+  options.window = Bytes(0);
+  engine = std::make_unique<Engine>(device, options);
+  {
+    Region region = Begin();
+    // With no window a's memory goes as soon as b is packed: the stream waits, the host does not.
+    const Slot a = Pack(region, 1), b = Pack(region, 2);
+    EXPECT_EQ(device->allocated_bytes(), kMB);
+    // Another stream, which waited for nothing, uses a at once: nothing but a's own event says
+    // that its copy out is over.
+    const Stream first = device->CurrentStream();
+    device->SetCurrentStream(device->NewStream("other"));
+    EXPECT_TRUE(Good(a, 1));
+    device->SetCurrentStream(first);
+  }
+  ExpectNothingLeft();
+}
+
 TEST_F(EngineTest, AForgottenStorageIsAnotherUnit) {
   {
     Region region = Begin();

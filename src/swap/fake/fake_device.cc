@@ -37,6 +37,7 @@ class FakeDevice::Memory : public DeviceMemory {
   }
   std::shared_ptr<const StorageWatch> Watch() const override {
     if (TableLock::HeldByThisThread()) owner->Report("the table lock is held across a call");
+    if (!owner->options_.watches) return nullptr;
     struct Life : StorageWatch {
       explicit Life(const std::weak_ptr<int>& watched) : life(watched) {}
       bool Alive() const noexcept override { return !life.expired(); }
