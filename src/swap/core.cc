@@ -1,7 +1,6 @@
 #include "swap/core.h"
 
 #include <algorithm>
-#include <new>
 #include <utility>
 
 #include "restow/base/check.h"
@@ -45,6 +44,7 @@ Core::Core(std::shared_ptr<Device> device, Options options)
       pool_(PoolFor(device_, options_)),
       window_(static_cast<std::size_t>(std::max<std::int64_t>(options_.window.value(), 0))),
       recorder_(options_.recorded),
+      quarantine_(std::make_unique<std::vector<DeviceBuffer>>()),
       distance_(std::clamp(options_.prefetch_distance, 0, options_.max_prefetch_distance)) {
   if (capabilities_.copy_streams >= 1) {
     out_ = in_ = device_->NewCopyStream(Direction::kOut);
@@ -57,10 +57,8 @@ Core::Core(std::shared_ptr<Device> device, Options options)
 Core::~Core() {
   while (WaitGrave()) {
   }
-  if (!quarantine_.empty()) {
-    // Nobody knows whether a copy still touches this memory: it stays for the rest of the process.
-    static_cast<void>(new std::vector<DeviceBuffer>(std::move(quarantine_)));
-  }
+  // Nobody knows whether a copy still touches this memory: it stays for the rest of the process.
+  if (!quarantine_->empty()) static_cast<void>(quarantine_.release());
 }
 
 double Core::Now() noexcept {

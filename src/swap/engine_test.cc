@@ -549,6 +549,97 @@ TEST_F(EngineTest, ARegionWithoutATierOrAGroupIsRefused) {
   EXPECT_THROW(engine->Begin(region), Error);
 }
 
+TEST_F(EngineTest, WhatNobodyCanSettleIsSetAsideAndTheStepGoesOn) {
+  {
+    Region region = Begin();
+    int copies = 0;
+    device->FailWhen([&](Call call) {
+      return call == Call::kSynchronize || (call == Call::kCopyOut && ++copies == 1);
+    });
+    const Slot a = Pack(region, 1), b = Pack(region, 2);
+    EXPECT_EQ(a.reason(), Reason::kKeptDeviceError);
+    EXPECT_EQ(b.reason(), Reason::kSwapped);
+    EXPECT_GT(engine->stats().abandoned_bytes, 0);
+    Finish();
+    EXPECT_TRUE(Good(b, 2));
+    EXPECT_TRUE(Good(a, 1));
+  }
+  Finish();
+  EXPECT_EQ(engine->stats().units, 0);
+  EXPECT_EQ(device->allocated_bytes(), kMB) << "a's memory may be under a copy for ever";
+}
+
+TEST_F(EngineTest, ACopyOutThatTurnsOutToHaveFailedKeepsTheTensor) {
+  {
+    Region region = Begin();
+    const Slot a = Pack(region, 1);
+    device->AdvanceHost(5);
+    bool asked = false;
+    device->FailWhen([&](Call call) { return call == Call::kDone && !std::exchange(asked, true); });
+    const Slot b = Pack(region, 2);  // looks whether a's copy is done
+    EXPECT_EQ(engine->stats().device_errors, 1);
+    EXPECT_THAT(Changes(), testing::Contains("Offloading>Resident"));
+    Finish();
+    EXPECT_TRUE(Good(a, 1));
+    EXPECT_TRUE(Good(b, 2));
+  }
+  ExpectNothingLeft();
+}
+
+TEST_F(EngineTest, AtAUseWhatWasPrefetchedGivesWay) {
+  FakeOptions fake;
+  fake.capacity = 2 * kMB + kMB / 2;
+  options.prefetch_distance = 2;
+  Make(fake);
+  {
+    Region region = Begin();
+    std::vector<Slot> slots;
+    for (std::uint64_t i = 0; i < 4; ++i) {
+      slots.push_back(Pack(region, i));
+      Finish();
+    }
+    EXPECT_TRUE(Good(slots[3], 3));  // brings 2 back ahead of its use: memory is full
+    EXPECT_TRUE(Good(slots[0], 0)) << "2 was given up for it";
+    EXPECT_THAT(Changes(), testing::Contains("Prefetching>OnHost"));
+    EXPECT_EQ(engine->stats().device_errors, 0);
+    slots.pop_back();
+    EXPECT_TRUE(Good(slots[2], 2));
+    EXPECT_THROW(Good(slots[1], 1), FakeFailure) << "0 and 2 are in use";
+    slots.pop_back();
+    EXPECT_TRUE(Good(slots[1], 1)) << "nothing was lost";
+  }
+  ExpectNothingLeft();
+}
+
+TEST_F(EngineTest, ATensorWhoseOnlyCopyWentBadIsLostAndSaysSo) {
+  MakeTier();
+  options.window = Bytes(0);
+  options.host_cap = Bytes(2 * kBlock);
+  engine = std::make_unique<Engine>(device, options);
+  {
+    Region region = Begin();
+    // a is given up when b is packed, by order alone: the host has not seen its copy done.
+    const Slot a = Pack(region, 1), b = Pack(region, 2);
+    // For c, a's block is to be written to file; waiting for its copy fails.
+    device->FailNth(Call::kHostWait, 1);
+    const Slot c = Pack(region, 3);
+    EXPECT_EQ(c.reason(), Reason::kKeptHostFull);
+    EXPECT_EQ(Changes().back(), "OnHost>Lost");
+    for (int time = 0; time < 2; ++time) {
+      try {
+        a.Unpack();
+        ADD_FAILURE() << "there are no bytes to give";
+      } catch (const Error& error) {
+        EXPECT_THAT(error.message(), HasSubstr("HostWait number"));
+        EXPECT_THAT(error.message(), HasSubstr("100000 bytes of a saved tensor are gone"));
+      }
+    }
+    EXPECT_TRUE(Good(b, 2));
+    EXPECT_TRUE(Good(c, 3));
+  }
+  ExpectNothingLeft();
+}
+
 // --- The tier below ---
 
 TEST_F(EngineTest, ThroughHostMemoryToFileAndBack) {

@@ -196,7 +196,7 @@ struct Trash {
 
  private:
   template <class T>
-  static void Put(T& one, std::vector<T>& more, T&& value) {
+  static void Put(T& one, std::vector<T>& more, T value) {
     if (!one) {
       one = std::move(value);
     } else {

@@ -69,7 +69,7 @@ const char* Name(Call call) {
   return names[static_cast<std::size_t>(call)];
 }
 
-FakeDevice::FakeDevice(FakeOptions options) : options_(std::move(options)) {
+FakeDevice::FakeDevice(FakeOptions options) : options_(options) {
   queues_.push_back({"host", 0, {}});
   current_ = NewStream("compute");
 }
