@@ -159,7 +159,7 @@ bool Core::Settle(Stream stream) noexcept {
 void Core::Quarantine(std::vector<DeviceBuffer> memory) noexcept {
   Locked locked(*this);
   for (DeviceBuffer& one : memory) {
-    if (one) quarantine_->push_back(std::move(one));
+    if (one) quarantine_.push_back(std::move(one));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "swap/core.h"
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "restow/base/check.h"
@@ -27,6 +28,14 @@ bool FreeInOrder(const Unit& unit) {
 // Claims of the calling thread; a thread that holds one must not wait for another.
 [[gnu::tls_model("initial-exec")]] thread_local int claims = 0;
 
+// Nobody knows whether a copy still touches this memory: it stays for the rest of the process.
+void KeepForEver(DeviceBuffer memory) {
+  static std::mutex mutex;
+  static std::vector<DeviceBuffer>& kept = *std::make_unique<std::vector<DeviceBuffer>>().release();
+  const std::lock_guard<std::mutex> lock(mutex);
+  kept.push_back(std::move(memory));
+}
+
 std::shared_ptr<HostPool> PoolFor(const std::shared_ptr<Device>& device, const Options& options) {
   if (!options.pool) return MakeHostPool(device, {options.host_cap, options.pin_failure});
   if (options.pool->device() != device) {
@@ -44,7 +53,6 @@ Core::Core(std::shared_ptr<Device> device, Options options)
       pool_(PoolFor(device_, options_)),
       window_(static_cast<std::size_t>(std::max<std::int64_t>(options_.window.value(), 0))),
       recorder_(options_.recorded),
-      quarantine_(std::make_unique<std::vector<DeviceBuffer>>()),
       distance_(std::clamp(options_.prefetch_distance, 0, options_.max_prefetch_distance)) {
   if (capabilities_.copy_streams >= 1) {
     out_ = in_ = device_->NewCopyStream(Direction::kOut);
@@ -57,8 +65,7 @@ Core::Core(std::shared_ptr<Device> device, Options options)
 Core::~Core() {
   while (WaitGrave()) {
   }
-  // Nobody knows whether a copy still touches this memory: it stays for the rest of the process.
-  if (!quarantine_->empty()) static_cast<void>(quarantine_.release());
+  for (DeviceBuffer& memory : quarantine_) KeepForEver(std::move(memory));
 }
 
 double Core::Now() noexcept {

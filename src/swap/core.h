@@ -226,7 +226,7 @@ class Core {
   std::deque<Grave> graves_;
   std::deque<Probe> probes_;
   std::vector<TraceEvent> trace_;
-  std::unique_ptr<std::vector<DeviceBuffer>> quarantine_;
+  std::vector<DeviceBuffer> quarantine_;
   Unit* last_used_ = nullptr;
   Invocation* last_packer_ = nullptr;
   std::size_t leaving_bytes_ = 0, brought_bytes_ = 0, swapped_bytes_ = 0;

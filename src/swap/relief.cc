@@ -240,7 +240,7 @@ void Core::Distrust(Unit& unit) noexcept {
   Move(unit, Change::kCancel, 0);
   unit.kept = true;
   if (!settled) {
-    for (const Piece& piece : unit.pieces) quarantine_->push_back(piece.memory);
+    for (const Piece& piece : unit.pieces) quarantine_.push_back(piece.memory);
     pool_->Abandon(std::exchange(unit.block, HostBlock()));
     --resident_blocks_;
   }
