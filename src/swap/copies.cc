@@ -19,7 +19,8 @@ Reason Core::IssueOut(Unit& unit, Stream stream) {
       staging = device_->Allocate(unit.bytes, stream);
       queued = true;
       for (Piece& piece : unit.pieces) {
-        device_->CopyOnDevice(*staging, piece.at, *piece.memory, piece.from, piece.bytes, stream);
+        device_->CopyOnDevice(*staging, piece.at, *piece.memory, unit.From(piece), piece.bytes(),
+                              stream);
       }
     }
     if (!(out == stream)) pool_->events().Mark(stream).Order(*device_, out);
@@ -30,7 +31,7 @@ Reason Core::IssueOut(Unit& unit, Stream stream) {
       device_->CopyOut(block->data, *staging, 0, unit.bytes, out);
     } else {
       const Piece& piece = unit.pieces.front();
-      device_->CopyOut(block->data, *piece.memory, piece.from, piece.bytes, out);
+      device_->CopyOut(block->data, *piece.memory, unit.From(piece), piece.bytes(), out);
     }
     done = pool_->events().Mark(out);
   } catch (...) {
@@ -78,7 +79,7 @@ void Core::IssueIn(Unit& unit, Stream stream, bool demanded) {
   bool queued = false, ordered = true;
   try {
     for (const Piece& piece : unit.pieces) {
-      fresh.push_back(Allocate(piece.bytes, stream, demanded));
+      fresh.push_back(Allocate(piece.bytes(), stream, demanded));
       ordered = ordered && fresh.back()->FreesInOrderOf(stream);
     }
     if (unit.pieces.size() > 1) staging = Allocate(unit.bytes, stream, demanded);
@@ -107,7 +108,6 @@ void Core::IssueIn(Unit& unit, Stream stream, bool demanded) {
   }
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     unit.pieces[i].memory = std::move(fresh[i]);
-    unit.pieces[i].from = 0;
   }
   unit.native = false;
   unit.last_touch = unit.ready = std::move(ready);
@@ -131,7 +131,7 @@ void Core::CopyPiecesIn(Unit& unit, const std::vector<DeviceBuffer>& fresh,
   device_->CopyIn(*staging, 0, unit.block.data, unit.bytes, in);
   for (std::size_t i = 0; i < fresh.size(); ++i) {
     const Piece& piece = unit.pieces[i];
-    device_->CopyOnDevice(*fresh[i], 0, *staging, piece.at, piece.bytes, in);
+    device_->CopyOnDevice(*fresh[i], 0, *staging, piece.at, piece.bytes(), in);
   }
 }
 

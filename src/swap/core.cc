@@ -1,7 +1,8 @@
 #include "swap/core.h"
 
 #include <algorithm>
-#include <new>
+#include <mutex>
+#include <utility>
 
 #include "restow/base/check.h"
 #include "restow/base/error.h"
@@ -25,7 +26,15 @@ bool FreeInOrder(const Unit& unit) {
 }
 
 // Claims of the calling thread; a thread that holds one must not wait for another.
-thread_local int claims = 0;
+[[gnu::tls_model("initial-exec")]] thread_local int claims = 0;
+
+// Nobody knows whether a copy still touches this memory: it stays for the rest of the process.
+void KeepForEver(DeviceBuffer memory) {
+  static std::mutex mutex;
+  static std::vector<DeviceBuffer>& kept = *std::make_unique<std::vector<DeviceBuffer>>().release();
+  const std::lock_guard<std::mutex> lock(mutex);
+  kept.push_back(std::move(memory));
+}
 
 std::shared_ptr<HostPool> PoolFor(const std::shared_ptr<Device>& device, const Options& options) {
   if (!options.pool) return MakeHostPool(device, {options.host_cap, options.pin_failure});
@@ -56,10 +65,7 @@ Core::Core(std::shared_ptr<Device> device, Options options)
 Core::~Core() {
   while (WaitGrave()) {
   }
-  if (!quarantine_.empty()) {
-    // Nobody knows whether a copy still touches this memory: it stays for the rest of the process.
-    static_cast<void>(new std::vector<DeviceBuffer>(std::move(quarantine_)));
-  }
+  for (DeviceBuffer& memory : quarantine_) KeepForEver(std::move(memory));
 }
 
 double Core::Now() noexcept {
@@ -95,6 +101,7 @@ RegionState* Core::Begin(const RegionOptions& options) {
     }
     region->group = group;
   }
+  ++handles_;
   return region.release();
 }
 
@@ -103,13 +110,14 @@ void Core::End(RegionState* region) noexcept {
   Unit* open = nullptr;
   {
     Locked locked(*this);
-    open = region->batch;
-    if (open == nullptr) return;
-    region->batch = nullptr;
-    open->open_in = nullptr;
-    Hold(*open);
+    open = std::exchange(region->batch, nullptr);
+    if (open != nullptr) {
+      open->open_in = nullptr;
+      Hold(*open);
+    }
   }
-  CloseBatch(*open, region->manual);
+  if (open != nullptr) CloseBatch(*open, region->manual);
+  DropHandle();
 }
 
 Unit& Core::NewUnit(RegionState& region) {
@@ -124,34 +132,35 @@ Unit& Core::NewUnit(RegionState& region) {
   Unit& unit = *free_units_.back();
   free_units_.pop_back();
   unit.id = next_id_++;
-  unit.slots = 0;
-  unit.name = schedule_.NameOf(*region.site, *region.invocation, region.next_index++);
   unit.invocation = region.invocation;
   unit.manual = region.manual;
   unit.to_file = region.to_file;
-  schedule_.Bind(unit.name, &unit);
   alive_.PushBack(unit);
-  if (region.group) {
-    unit.group = region.group;
-    region.group->units.PushBack(unit);
-  }
+  ++region.next_index;
   ++live_units_;
   return unit;
 }
 
+// A unit that may move takes part in the schedule and in its group.
+void Core::Enlist(RegionState& region, Unit& unit) {
+  unit.touched = true;
+  unit.name = schedule_.NameOf(*region.site, *region.invocation, region.next_index - 1);
+  schedule_.Bind(unit.name, &unit);
+  if (!region.group) return;
+  unit.group = region.group;
+  region.group->units.PushBack(unit);
+}
+
 void Core::AddPiece(Unit& unit, const Storage& storage, const Key& key) {
-  Piece piece;
-  piece.key = key;
-  piece.keyed = key.identity != 0;
-  piece.memory = storage.memory;
-  piece.from = storage.offset;
-  piece.at = unit.bytes;
-  piece.bytes = storage.bytes;
   const auto index = static_cast<std::uint32_t>(unit.pieces.size());
-  unit.pieces.push_back(std::move(piece));
+  Piece& piece = unit.pieces.Add();
+  piece.memory = storage.memory;
+  piece.key = key;
+  if (index > 0) piece.at = unit.bytes;
+  piece.keyed = key.identity != 0;
   unit.bytes += storage.bytes;
   unit.invocation->bytes_next += storage.bytes;
-  if (key.identity != 0) keys_.Insert(key, &unit, index);
+  if (piece.keyed) keys_.Insert(unit, index);
 }
 
 // The one door through which states change.
@@ -190,7 +199,7 @@ void Core::CountBrought(Unit& unit, bool brought) {
 
 // A unit is used: the schedule learns, and the unit used before stops counting as brought.
 void Core::NoteUsed(Unit& unit, Trash& trash) {
-  schedule_.Used(unit.name);
+  if (unit.name != kNoName) schedule_.Used(unit.name);
   if (unit.invocation == last_packer_) unit.invocation->last_next = true;
   Unit* before = std::exchange(last_used_, &unit);
   if (before == nullptr || before == &unit) return;
@@ -208,7 +217,7 @@ void Core::NoteUsed(Unit& unit, Trash& trash) {
 
 void Core::Hold(Unit& unit) {
   RESTOW_CHECK(!unit.busy);
-  unit.busy = true;
+  unit.busy = unit.touched = true;
   ++claims;
 }
 
@@ -233,16 +242,52 @@ void Core::Unclaim(Unit& unit, Trash& trash) {
 }
 
 void Core::Release(Unit& unit) noexcept {
-  Locked locked(*this);
-  --live_slots_;
-  if (--unit.slots == 0 && !unit.busy) Bury(unit, locked.trash);
+  DeviceBuffer memory;  // dropped after the lock
+  std::optional<Trash> trash;
+  bool last = false;
+  {
+    const Guard guard(lock_);
+    if (--unit.slots == 0 && !unit.busy) {
+      if (unit.touched) {
+        Bury(unit, trash.emplace());
+      } else {
+        memory = BuryUntouched(unit);
+      }
+    }
+    if (!trash) last = --live_slots_ == 0 && handles_ == 0;
+  }
+  if (trash) {
+    Sweep(*trash);
+    trash.reset();
+    // Counted down only now: the pool and the tier were still needed.
+    const Guard guard(lock_);
+    last = --live_slots_ == 0 && handles_ == 0;
+  }
+  memory.reset();
+  if (last) delete this;
+}
+
+// The last slot of a unit that was only ever kept: little is to be undone.
+DeviceBuffer Core::BuryUntouched(Unit& unit) {
+  Piece& piece = unit.pieces.front();
+  if (piece.keyed) keys_.Erase(unit, 0);
+  alive_.Remove(unit);
+  if (last_used_ == &unit) last_used_ = nullptr;
+  DeviceBuffer memory = std::move(piece.memory);
+  unit.pieces.Forget();
+  static_cast<UnitCore&>(unit) = UnitCore();
+  free_units_.push_back(&unit);
+  --live_units_;
+  return memory;
 }
 
 void Core::DropKeys(Unit& unit) {
-  for (Piece& piece : unit.pieces) {
-    if (piece.keyed) keys_.Erase(piece.key);
-    piece.keyed = false;
-  }
+  for (std::size_t i = 0; i < unit.pieces.size(); ++i) DropKey(unit, static_cast<std::uint32_t>(i));
+}
+
+void Core::DropKey(Unit& unit, std::uint32_t piece) {
+  if (unit.pieces[piece].keyed) keys_.Erase(unit, piece);
+  unit.pieces[piece].keyed = false;
 }
 
 // The device memory goes: at once, or after the copy that may still touch it.
@@ -294,12 +339,12 @@ void Core::LetBlockGo(Unit& unit, Trash& trash) {
 void Core::GiveUp(Unit& unit, Change change, Trash& trash, double now_s) {
   Move(unit, change, now_s);
   CountBrought(unit, false);
-  for (Piece& piece : unit.pieces) {
+  for (std::size_t i = 0; i < unit.pieces.size(); ++i) {
+    Piece& piece = unit.pieces[i];
     trash.Add(std::move(piece.memory));
     piece.memory.reset();
-    if (piece.watch || !piece.keyed) continue;
-    keys_.Erase(piece.key);
-    piece.keyed = false;
+    // Without a watch the storage's identity may now be given to another one.
+    if (!piece.watch) DropKey(unit, static_cast<std::uint32_t>(i));
   }
   unit.ready.reset();
   unit.waited = false;
@@ -308,7 +353,7 @@ void Core::GiveUp(Unit& unit, Change change, Trash& trash, double now_s) {
 // The last slot is gone: the unit leaves the table.
 void Core::Bury(Unit& unit, Trash& trash) {
   DropKeys(unit);
-  schedule_.Unbind(unit.name, &unit);
+  if (unit.name != kNoName) schedule_.Unbind(unit.name, &unit);
   alive_.Remove(unit);
   if (leaving_.Has(unit)) leaving_bytes_ -= unit.bytes;
   leaving_.Remove(unit);
@@ -327,8 +372,8 @@ void Core::Bury(Unit& unit, Trash& trash) {
   }
   if (unit.extent.bytes != 0) trash.extents.push_back(unit.extent);
   for (Piece& piece : unit.pieces) trash.Add(std::move(piece.watch));
-  std::vector<Piece> pieces = std::move(unit.pieces);  // keeps its memory for the next unit
-  pieces.clear();
+  Pieces pieces = std::move(unit.pieces);  // keeps its memory for the next unit
+  pieces.Clear();
   unit = Unit();
   unit.pieces = std::move(pieces);
   free_units_.push_back(&unit);
@@ -383,13 +428,24 @@ void Core::GiveOrder(const std::vector<UseName>& order) {
 void Core::Forget(std::uint64_t identity) {
   Locked locked(*this);
   std::vector<std::pair<Unit*, std::uint32_t>> found;
-  keys_.ForEach([&](const Key& key, Unit& unit, std::uint32_t piece) {
-    if (key.identity == identity) found.emplace_back(&unit, piece);
+  keys_.ForEach([&](std::uint64_t known, Unit& unit, std::uint32_t piece) {
+    if (known == identity) found.emplace_back(&unit, piece);
   });
-  for (const auto& [unit, piece] : found) {
-    keys_.Erase(unit->pieces[piece].key);
-    unit->pieces[piece].keyed = false;
+  for (const auto& [unit, piece] : found) DropKey(*unit, piece);
+}
+
+void Core::AddHandle() {
+  const Guard guard(lock_);
+  ++handles_;
+}
+
+void Core::DropHandle() noexcept {
+  bool last = false;
+  {
+    const Guard guard(lock_);
+    last = --handles_ == 0 && live_slots_ == 0;
   }
+  if (last) delete this;
 }
 
 }  // namespace restow::swap

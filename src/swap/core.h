@@ -53,11 +53,14 @@ struct Packed {
 
 class Core {
  public:
+  // Owned by its handles (an engine, regions) and its slots: the last one deletes it. They are
+  // counted under the lock, which a slot takes anyway.
   Core(std::shared_ptr<Device> device, Options options);
-  ~Core();
   Core(const Core&) = delete;
   Core& operator=(const Core&) = delete;
 
+  void AddHandle();
+  void DropHandle() noexcept;
   RegionState* Begin(const RegionOptions& options);
   void End(RegionState* region) noexcept;
   Packed Pack(RegionState& region, const Storage& storage, Decision decision);
@@ -87,6 +90,8 @@ class Core {
   void Trouble(const std::string& what) noexcept;  // tells on_trouble
 
  private:
+  ~Core();
+
   // The lock, and what is let go of once it is released.
   struct Locked {
     explicit Locked(Core& owner) : core(owner), guard(owner.lock_) {}
@@ -107,6 +112,7 @@ class Core {
 
   // core.cc: the table. All under the lock.
   Unit& NewUnit(RegionState& region);
+  void Enlist(RegionState& region, Unit& unit);
   void AddPiece(Unit& unit, const Storage& storage, const Key& key);
   void Move(Unit& unit, Change change, double now_s);
   void CountBrought(Unit& unit, bool brought);
@@ -116,7 +122,9 @@ class Core {
   void Claim(Unit& unit, Guard& guard);
   void Unclaim(Unit& unit, Trash& trash);
   void Bury(Unit& unit, Trash& trash);
+  DeviceBuffer BuryUntouched(Unit& unit);
   void DropKeys(Unit& unit);
+  void DropKey(Unit& unit, std::uint32_t piece);
   void LetMemoryGo(Unit& unit, Trash& trash);
   void LetBlockGo(Unit& unit, Trash& trash);
   void GiveUp(Unit& unit, Change change, Trash& trash, double now_s);
@@ -134,6 +142,7 @@ class Core {
   // unpack.cc
   bool ReadyOn(const Unit& unit, Stream stream) const;
   void BringBack(Unit& unit, Stream stream);
+  [[noreturn]] void ThrowLost(const Unit& unit);
   void WaitReady(Unit& unit, Stream stream);
   void CountStall(Unit& unit, Stream stream);
   void Advance(Unit& used, Stream stream) noexcept;
@@ -221,7 +230,7 @@ class Core {
   Unit* last_used_ = nullptr;
   Invocation* last_packer_ = nullptr;
   std::size_t leaving_bytes_ = 0, brought_bytes_ = 0, swapped_bytes_ = 0;
-  std::int64_t live_slots_ = 0, live_units_ = 0;
+  std::int64_t live_slots_ = 0, live_units_ = 0, handles_ = 0;
   std::int64_t resident_blocks_ = 0;  // units that are Resident and have a host block all the same
   std::int64_t pool_allocations_before_ = 0, pin_failures_before_ = 0;
   int distance_;

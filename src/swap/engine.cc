@@ -12,40 +12,22 @@
 
 namespace restow::swap {
 
-Slot::Slot(std::shared_ptr<Core> core, Unit* unit, std::uint32_t piece, Reason reason)
-    : core_(std::move(core)), unit_(unit), piece_(piece), reason_(reason) {}
+Slot::Slot(Core* core, Unit* unit, std::uint32_t piece, Reason reason)
+    : core_(core), unit_(unit), piece_(piece), reason_(reason) {}
 
-Slot::Slot(Slot&& other) noexcept
-    : core_(std::move(other.core_)),
-      unit_(std::exchange(other.unit_, nullptr)),
-      piece_(other.piece_),
-      reason_(other.reason_) {}
-
-Slot& Slot::operator=(Slot&& other) noexcept {
-  std::swap(core_, other.core_);
-  std::swap(unit_, other.unit_);
-  std::swap(piece_, other.piece_);
-  std::swap(reason_, other.reason_);
-  Slot dropped(std::move(other));
-  return *this;
-}
-
-Slot::~Slot() {
-  if (unit_ != nullptr) core_->Release(*unit_);
-}
+void Slot::Release() noexcept { core_->Release(*std::exchange(unit_, nullptr)); }
 
 Slot::Unpacked Slot::Unpack() const { return core_->Unpack(*unit_, piece_); }
 
-Region::Region(std::shared_ptr<Core> core, RegionState* state)
-    : core_(std::move(core)), state_(state) {}
+Region::Region(Core* core, RegionState* state) : core_(core), state_(state) {}
 
 Region::Region(Region&& other) noexcept
-    : core_(std::move(other.core_)), state_(std::exchange(other.state_, nullptr)) {}
+    : core_(other.core_), state_(std::exchange(other.state_, nullptr)) {}
 
 Region& Region::operator=(Region&& other) noexcept {
   if (this == &other) return *this;
   End();
-  core_ = std::move(other.core_);
+  core_ = other.core_;
   state_ = std::exchange(other.state_, nullptr);
   return *this;
 }
@@ -92,12 +74,16 @@ struct Engine::WatchdogThread {
 };
 
 Engine::Engine(std::shared_ptr<Device> device, Options options)
-    : core_(std::make_shared<Core>(std::move(device), std::move(options))) {
+    : core_(new Core(std::move(device), std::move(options))) {
+  core_->AddHandle();
   const double period_s = core_->options().watchdog_s;
   if (period_s > 0) watchdog_ = std::make_unique<WatchdogThread>(*core_, period_s);
 }
 
-Engine::~Engine() = default;
+Engine::~Engine() {
+  watchdog_.reset();
+  core_->DropHandle();
+}
 
 Region Engine::Begin(const RegionOptions& options) { return Region(core_, core_->Begin(options)); }
 void Engine::Step() { core_->Step(); }

@@ -1,15 +1,15 @@
-// The engine on the fake device: what a slot promises, and every transition of a unit.
+// What a slot promises, and the states of a unit between device and host.
 #include "restow/swap/engine.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
+#include <utility>
 
 #include "restow/base/error.h"
-#include "swap/fake/fake_device.h"
-#include "swap/fake/fake_tier.h"
-#include "swap/testing/program.h"
+#include "swap/testing/engine_fixture.h"
 
 namespace restow::swap {
 namespace {
@@ -17,94 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-// One "megabyte" of these tests, small so that they are quick: copies run at one a second.
-constexpr std::size_t kMB = 100000;
-// What the pool reserves for it: whole multiples of 64 bytes.
-constexpr std::int64_t kBlock = 100032;
-
-class EngineTest : public testing::Test {
- protected:
-  EngineTest() { Make(); }
-  ~EngineTest() override {
-    EXPECT_THAT(device->errors(), IsEmpty());
-    if (tier) {
-      EXPECT_THAT(tier->errors(), IsEmpty());
-    }
-  }
-
-  void Make(FakeOptions fake = {}) {
-    engine.reset();
-    fake.out_bytes_per_s = fake.in_bytes_per_s = kMB;
-    device = std::make_shared<FakeDevice>(fake);
-    options.window = Bytes(2 * kMB);
-    options.min_bytes = Bytes(0);
-    options.keep_last_region = false;
-    engine = std::make_unique<Engine>(device, options);
-  }
-  void MakeTier(bool host_addressable = false) {
-    FakeOptions fake;
-    fake.capabilities.host_addressable = host_addressable;
-    Make(fake);
-    tier = std::make_shared<FakeTier>(device);
-    options.tier = tier;
-    engine = std::make_unique<Engine>(device, options);
-  }
-
-  Region Begin(const std::string& site = "site") {
-    RegionOptions region;
-    region.site = site;
-    return engine->Begin(region);
-  }
-  Region BeginFile() {
-    RegionOptions region;
-    region.site = "file";
-    region.place = Place::kFile;
-    return engine->Begin(region);
-  }
-  // Packs a fresh storage whose pattern is `seed`, and forgets the memory.
-  Slot Pack(Region& region, std::uint64_t seed, std::size_t bytes = kMB,
-            Decision decision = Decision::kAutomatic) {
-    return region.Pack(NewStorage(*device, bytes, seed), decision);
-  }
-  bool Good(const Slot& slot, std::uint64_t seed, std::size_t bytes = kMB) {
-    const Slot::Unpacked got = slot.Unpack();
-    return device->Holds(*got.memory, got.offset, bytes, seed);
-  }
-  // The host lets all copies finish and the engine see it.
-  void Finish() {
-    device->WaitAll();
-    engine->Drain();
-  }
-  // Changes recorded so far, as text.
-  std::vector<std::string> Changes() {
-    std::vector<std::string> changes;
-    for (const Transition& t : engine->Recorded()) {
-      changes.push_back(std::string(Name(t.from)) + ">" + Name(t.to));
-    }
-    return changes;
-  }
-  void ExpectNothingLeft() {
-    Finish();
-    const Stats stats = engine->stats();
-    EXPECT_EQ(stats.units, 0);
-    EXPECT_EQ(stats.slots, 0);
-    EXPECT_EQ(stats.host_used_bytes, 0);
-    EXPECT_EQ(stats.swapped_bytes, 0);
-    EXPECT_EQ(stats.leaving_bytes, 0);
-    EXPECT_EQ(stats.brought_bytes, 0);
-    EXPECT_EQ(device->allocated_bytes(), 0u);
-    if (tier) {
-      EXPECT_EQ(tier->bytes(), 0u);
-      EXPECT_EQ(tier->open_tickets(), 0u);
-    }
-  }
-
-  Options options;
-  std::shared_ptr<FakeDevice> device;
-  std::shared_ptr<FakeTier> tier;
-  std::unique_ptr<Engine> engine;
-};
 
 TEST_F(EngineTest, AStorageGoesOutIsGivenUpComesBackAndIsFreed) {
   {
@@ -243,6 +155,50 @@ TEST_F(EngineTest, AnotherVersionOfAStorageIsAnotherUnit) {
     EXPECT_EQ(after.reason(), Reason::kSwapped);
     EXPECT_TRUE(Good(before, 3));
     EXPECT_TRUE(Good(after, 4));
+  }
+  ExpectNothingLeft();
+}
+
+TEST_F(EngineTest, WithoutAWatchAnIdentityGivenToAnotherStorageIsAnotherUnit) {
+  // As an allocator does that hands the address of a freed storage to the next one.
+  FakeOptions fake;
+  fake.watches = false;
+  Make(fake);
+  {
+    Region region = Begin();
+    Storage first = NewStorage(*device, kMB, 3);
+    const std::uint64_t address = first.identity;
+    const Slot a = region.Pack(first);
+    first.memory.reset();
+    Finish();
+    Storage second = NewStorage(*device, kMB, 4);
+    second.identity = address;
+    const Slot b = region.Pack(second);
+    EXPECT_EQ(b.reason(), Reason::kSwapped);
+    second.memory.reset();
+    Finish();
+    EXPECT_TRUE(Good(a, 3));
+    EXPECT_TRUE(Good(b, 4));
+  }
+  ExpectNothingLeft();
+}
+
+TEST_F(EngineTest, ACopyBackAskedForOnAnotherStreamIsBehindTheCopyOut) {
+  options.window = Bytes(0);
+  Make();
+  options.window = Bytes(0);
+  engine = std::make_unique<Engine>(device, options);
+  {
+    Region region = Begin();
+    // With no window a's memory goes as soon as b is packed: the stream waits, the host does not.
+    const Slot a = Pack(region, 1), b = Pack(region, 2);
+    EXPECT_EQ(device->allocated_bytes(), kMB);
+    // Another stream, which waited for nothing, uses a at once: nothing but a's own event says
+    // that its copy out is over.
+    const Stream first = device->CurrentStream();
+    device->SetCurrentStream(device->NewStream("other"));
+    EXPECT_TRUE(Good(a, 1));
+    device->SetCurrentStream(first);
   }
   ExpectNothingLeft();
 }
@@ -503,174 +459,6 @@ TEST_F(EngineTest, ARegionWithoutATierOrAGroupIsRefused) {
   region.place = Place::kHost;
   region.steering = Steering::kManual;
   EXPECT_THROW(engine->Begin(region), Error);
-}
-
-// --- The tier below ---
-
-TEST_F(EngineTest, ThroughHostMemoryToFileAndBack) {
-  MakeTier();
-  {
-    Region region = BeginFile();
-    const Slot a = Pack(region, 1);
-    Finish();
-    const Slot b = Pack(region, 2);  // packing starts what became ready
-    Finish();
-    const Slot c = Pack(region, 3);
-    Finish();
-    EXPECT_EQ(engine->stats().file_bytes, static_cast<std::int64_t>(2 * kMB)) << "c has no next";
-    EXPECT_TRUE(Good(a, 1));
-    EXPECT_TRUE(Good(b, 2));
-    EXPECT_TRUE(Good(c, 3));
-    const std::vector<std::string> changes = Changes();
-    const std::set<std::string> seen(changes.begin(), changes.end());
-    for (const char* change :
-         {"OnHost>Spilling", "Spilling>OnFile", "OnFile>Fetching", "Fetching>OnHost"}) {
-      EXPECT_EQ(seen.count(change), 1u) << change;
-    }
-  }
-  ExpectNothingLeft();
-}
-
-TEST_F(EngineTest, AWriteThatIsOvertakenByItsUseIsCancelled) {
-  MakeTier();
-  tier->SetPolls(0);
-  {
-    Region region = BeginFile();
-    const Slot a = Pack(region, 1);
-    Finish();
-    const Slot b = Pack(region, 2);
-    EXPECT_EQ(Changes().back(), "OnHost>Spilling");
-    EXPECT_TRUE(Good(a, 1));
-    const std::vector<std::string> changes = Changes();
-    EXPECT_EQ(std::count(changes.begin(), changes.end(), "Spilling>OnHost"), 1);
-  }
-  ExpectNothingLeft();
-}
-
-TEST_F(EngineTest, HostMemoryAtItsCapSpillsWhatIsNeededLast) {
-  options.host_cap = Bytes(3 * kBlock);
-  MakeTier();
-  {
-    Program program(device, *engine, EqualLayers(10, kMB, 1, 1));
-    for (int step = 0; step < 3; ++step) program.Step();
-    EXPECT_EQ(program.wrong(), 0);
-    EXPECT_GT(engine->stats().file_bytes, 0);
-    EXPECT_LE(engine->stats().host_reserved_bytes, 3 * kBlock);
-    EXPECT_EQ(engine->stats().kept_host_full, 0);
-  }
-  ExpectNothingLeft();
-}
-
-TEST_F(EngineTest, AtItsCapWithoutATierTensorsAreKept) {
-  options.host_cap = Bytes(3 * kBlock);
-  Make();
-  Program program(device, *engine, EqualLayers(10, kMB, 1, 1));
-  program.Step();
-  EXPECT_EQ(program.wrong(), 0);
-  EXPECT_EQ(engine->stats().kept_host_full, 7);
-  EXPECT_EQ(engine->stats().bytes_out, static_cast<std::int64_t>(3 * kMB));
-  ExpectNothingLeft();
-}
-
-TEST_F(EngineTest, AFullTierKeepsTheTensorOnTheHost) {
-  MakeTier();
-  tier->byte_cap = 0;
-  {
-    Region region = BeginFile();
-    const Slot a = Pack(region, 1);
-    Finish();
-    const Slot b = Pack(region, 2);
-    Finish();
-    EXPECT_GT(engine->stats().tier_errors, 0);
-    EXPECT_THAT(engine->stats().last_error, HasSubstr("fake.bin"));
-    EXPECT_TRUE(Good(a, 1));
-    EXPECT_TRUE(Good(b, 2));
-  }
-  ExpectNothingLeft();
-}
-
-TEST_F(EngineTest, AFailedWriteLosesNothing) {
-  MakeTier();
-  tier->FailWhen([](TierCall call) { return call == TierCall::kWrite; });
-  {
-    Region region = BeginFile();
-    const Slot a = Pack(region, 1);
-    Finish();
-    const Slot b = Pack(region, 2);
-    Finish();
-    const Slot c = Pack(region, 3);
-    EXPECT_TRUE(Good(a, 1));
-    const std::vector<std::string> changes = Changes();
-    EXPECT_GE(std::count(changes.begin(), changes.end(), "Spilling>OnHost"), 1);
-  }
-  ExpectNothingLeft();
-}
-
-TEST_F(EngineTest, AFailedReadFailsThatUseAndTheNextOneWorks) {
-  for (const bool direct : {false, true}) {
-    MakeTier(direct);
-    {
-      Region region = BeginFile();
-      const Slot a = Pack(region, 1);
-      Finish();
-      const Slot b = Pack(region, 2);
-      Finish();
-      const Slot c = Pack(region, 3);
-      Finish();
-      bool failed = false;
-      tier->FailWhen(
-          [&](TierCall call) { return call == TierCall::kRead && !std::exchange(failed, true); });
-      try {
-        a.Unpack();
-        ADD_FAILURE() << "the read failed";
-      } catch (const Error& error) {
-        EXPECT_THAT(error.message(), HasSubstr("fake.bin"));
-      }
-      EXPECT_TRUE(Good(a, 1));
-      EXPECT_TRUE(Good(b, 2));
-    }
-    ExpectNothingLeft();
-  }
-}
-
-TEST_F(EngineTest, WhereTheHostSeesDeviceMemoryItIsWrittenToFileItself) {
-  MakeTier(true);
-  {
-    Region region = BeginFile();
-    const Slot a = Pack(region, 1);
-    Finish();
-    EXPECT_EQ(device->allocated_bytes(), 0u);
-    EXPECT_EQ(device->host_bytes(), 0u) << "no host copy";
-    EXPECT_TRUE(Good(a, 1));
-    EXPECT_THAT(Changes(), ElementsAre("Resident>Writing", "Writing>OnFile", "OnFile>Reading",
-                                       "Reading>Resident"));
-    const Slot b = Pack(region, 2);
-    EXPECT_TRUE(Good(b, 2));
-    EXPECT_EQ(Changes().back(), "Writing>Resident") << "used before it was written";
-    tier->FailWhen([](TierCall call) { return call == TierCall::kWrite; });
-    const Slot c = Pack(region, 3);
-    Finish();
-    EXPECT_EQ(Changes().back(), "Writing>Resident") << "the write failed; it is kept";
-    EXPECT_TRUE(Good(c, 3));
-  }
-  ExpectNothingLeft();
-}
-
-TEST_F(EngineTest, GivenUpAgainAUnitThatIsOnFileNeedsNoSecondWrite) {
-  options.keep_after_use = false;
-  MakeTier(true);
-  {
-    Region region = BeginFile();
-    const Slot a = Pack(region, 1), b = Pack(region, 2);
-    Finish();
-    EXPECT_TRUE(Good(b, 2));
-    EXPECT_TRUE(Good(a, 1));
-    const std::vector<std::string> changes = Changes();
-    EXPECT_EQ(std::count(changes.begin(), changes.end(), "Resident>OnFile"), 1);
-    EXPECT_TRUE(Good(b, 2));
-    EXPECT_EQ(engine->stats().file_bytes, static_cast<std::int64_t>(2 * kMB));
-  }
-  ExpectNothingLeft();
 }
 
 }  // namespace

@@ -118,7 +118,8 @@ std::size_t HostPool::SlabBytes(std::size_t bytes) const {
   if (bytes >= kLarge) return bytes;
   const std::size_t step =
       std::clamp(RoundUp(shared_reserved_ / 16, kPage), kSmallestSlab, kLargestSharedSlab);
-  return std::max(step, bytes);
+  // Whole multiples, so that equal requests leave no rest.
+  return std::max(step / bytes * bytes, bytes);
 }
 
 // Makes `bytes` more fit under the cap, and keeps what is reserved near what is used: slabs nobody

@@ -19,27 +19,29 @@ class KeyTable {
   KeyTable() : places_(64) {}
 
   Found Find(const Key& key) const {
-    for (std::size_t i = Home(key);; i = Next(i)) {
+    for (std::size_t i = Home(key.identity); places_[i].unit != nullptr; i = Next(i)) {
       const Place& place = places_[i];
-      if (place.unit == nullptr) return {};
-      if (place.key == key) return {place.unit, place.piece};
+      if (place.identity == key.identity && place.unit->pieces[place.piece].key == key) {
+        return {place.unit, place.piece};
+      }
     }
+    return {};
   }
 
-  // Requires: the key is absent.
-  void Insert(const Key& key, Unit* unit, std::uint32_t piece) {
-    if (2 * ++size_ > places_.size()) Grow();
-    Put({key, unit, piece});
+  // Requires: the key of that piece is absent.
+  void Insert(Unit& unit, std::uint32_t piece) {
+    if (3 * ++size_ > 2 * places_.size()) Grow();
+    Put({unit.pieces[piece].key.identity, &unit, piece});
   }
 
-  void Erase(const Key& key) {
-    std::size_t hole = Home(key);
-    while (places_[hole].unit != nullptr && !(places_[hole].key == key)) hole = Next(hole);
-    if (places_[hole].unit == nullptr) return;
+  // Requires: the key of that piece is there.
+  void Erase(const Unit& unit, std::uint32_t piece) {
+    std::size_t hole = Home(unit.pieces[piece].key.identity);
+    while (places_[hole].unit != &unit || places_[hole].piece != piece) hole = Next(hole);
     --size_;
     for (std::size_t i = Next(hole); places_[i].unit != nullptr; i = Next(i)) {
       // An entry may fill the hole unless its home lies after the hole, up to itself.
-      const std::size_t distance_home = (i - Home(places_[i].key)) & Mask();
+      const std::size_t distance_home = (i - Home(places_[i].identity)) & Mask();
       const std::size_t distance_hole = (i - hole) & Mask();
       if (distance_home < distance_hole) continue;
       places_[hole] = places_[i];
@@ -50,17 +52,18 @@ class KeyTable {
 
   std::size_t size() const { return size_; }
 
-  // Calls `visit(key, unit, piece)` for each entry.
+  // Calls `visit(identity, unit, piece)` for each entry.
   template <class Visit>
   void ForEach(Visit visit) const {
     for (const Place& place : places_) {
-      if (place.unit != nullptr) visit(place.key, *place.unit, place.piece);
+      if (place.unit != nullptr) visit(place.identity, *place.unit, place.piece);
     }
   }
 
  private:
+  // Small, so that many fit a cache line; the rest of the key stands in the piece.
   struct Place {
-    Key key;
+    std::uint64_t identity = 0;
     Unit* unit = nullptr;
     std::uint32_t piece = 0;
   };
@@ -68,15 +71,14 @@ class KeyTable {
   std::size_t Mask() const { return places_.size() - 1; }
   std::size_t Next(std::size_t i) const { return (i + 1) & Mask(); }
 
-  std::size_t Home(const Key& key) const {
+  std::size_t Home(std::uint64_t identity) const {
     // Fibonacci hashing; identities are often addresses, whose low bits are equal.
-    std::uint64_t hash = key.identity * 0x9E3779B97F4A7C15u;
-    hash ^= (key.version + key.offset * 31 + key.bytes) * 0xC2B2AE3D27D4EB4Fu;
-    return static_cast<std::size_t>(hash ^ (hash >> 32)) & Mask();
+    const std::uint64_t hash = identity * 0x9E3779B97F4A7C15u;
+    return static_cast<std::size_t>(hash >> 32) & Mask();
   }
 
   void Put(const Place& place) {
-    std::size_t i = Home(place.key);
+    std::size_t i = Home(place.identity);
     while (places_[i].unit != nullptr) i = Next(i);
     places_[i] = place;
   }

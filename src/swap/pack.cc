@@ -9,14 +9,14 @@ Packed Core::Pack(RegionState& region, const Storage& storage, Decision decision
   const Key key{storage.identity, storage.version, storage.offset, storage.bytes};
   Packed packed;
   Unit* full = nullptr;  // a fused unit to be sent
-  bool joined = false, under_way = false;
+  bool to_keep = false, under_way = false;
   {
-    Locked locked(*this);
+    const Guard guard(lock_);
     under_way = !leaving_.empty() || !graves_.empty() || !waiting_.empty() || !probes_.empty();
     const KeyTable::Found found = storage.identity != 0 ? keys_.Find(key) : KeyTable::Found();
     if (found.unit != nullptr) {
       packed = {found.unit, found.piece, Reason::kShared};
-      joined = true;
+      to_keep = decision == Decision::kKeep && !found.unit->kept;
     } else {
       const bool small = storage.bytes < region.min_bytes && storage.bytes > 0;
       if (region.fuse && small && decision != Decision::kKeep) {
@@ -26,6 +26,7 @@ Packed Core::Pack(RegionState& region, const Storage& storage, Decision decision
         AddPiece(unit, storage, key);
         packed = {&unit, 0, Decide(region, unit, decision)};
         unit.kept = packed.reason != Reason::kSwapped && packed.reason != Reason::kWaitsForLaunch;
+        if (!unit.kept) Enlist(region, unit);
         if (packed.reason == Reason::kSwapped) Hold(unit);
       }
     }
@@ -34,7 +35,7 @@ Packed Core::Pack(RegionState& region, const Storage& storage, Decision decision
     if (packed.reason == Reason::kKeptLastRegion) ++stats_.kept_last_region;
     if (packed.reason == Reason::kKeptWindowFull) ++stats_.kept_window_full;
   }
-  if (joined && decision == Decision::kKeep) Keep(*packed.unit, storage);
+  if (to_keep) Keep(*packed.unit, storage);
   if (packed.reason == Reason::kSwapped) packed.reason = SendOut(*packed.unit, Stream());
   if (full != nullptr) CloseBatch(*full, region.manual);
   if (under_way) Poll();
@@ -61,6 +62,7 @@ Packed Core::AddToBatch(RegionState& region, const Storage& storage, const Key& 
   if (region.batch == nullptr) {
     region.batch = &NewUnit(region);
     region.batch->open_in = &region;
+    Enlist(region, *region.batch);
   }
   Unit& unit = *region.batch;
   const auto piece = static_cast<std::uint32_t>(unit.pieces.size());
@@ -124,7 +126,6 @@ void Core::Keep(Unit& unit, const Storage& storage) {
     // The caller holds the storage, so it is alive: its memory is as good as ours was.
     Move(unit, Change::kAdopt, 0);
     unit.pieces.front().memory = storage.memory;
-    unit.pieces.front().from = storage.offset;
     unit.native = true;
   }
   Unclaim(unit, locked.trash);

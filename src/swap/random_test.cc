@@ -35,6 +35,7 @@ class RandomProgram {
     fake.capabilities.copies_on_device = Chance(80);
     fake.capabilities.pinned_memory = Chance(80);
     fake.frees_in_order = Chance(75);
+    fake.watches = Chance(70);
     if (Chance(20)) fake.capacity = 40000;
     if (Chance(20)) fake.pin_limit = 20000;
     if (Chance(10)) fake.host_limit = 30000;

@@ -73,22 +73,24 @@ TEST(Trace, TellsWhenEachCopyRan) {
 
 TEST(KeyTable, AgreesWithAMapOverManyInsertionsAndErasures) {
   KeyTable table;
-  std::map<std::uint64_t, std::uint32_t> map;
-  std::vector<Unit> units(1);
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint32_t> map;
+  // One unit with a piece per key that may occur: 500 identities in two versions each.
+  Unit unit;
+  for (std::uint64_t i = 0; i < 1000; ++i) unit.pieces.Add().key = {(1 + i / 2) * 64, i % 2, 0, 8};
   std::uint64_t state = 1;
   for (int i = 0; i < 20000; ++i) {
     state = state * 6364136223846793005u + 1442695040888963407u;
-    const std::uint64_t identity = 1 + (state >> 33) % 500 * 64;
-    const Key key{identity, 0, 0, 8};
-    const bool known = map.count(identity) != 0;
+    const auto piece = static_cast<std::uint32_t>((state >> 33) % 1000);
+    const Key& key = unit.pieces[piece].key;
+    const bool known = map.count({key.identity, key.version}) != 0;
     EXPECT_EQ(table.Find(key).unit != nullptr, known);
     if (known) {
-      EXPECT_EQ(table.Find(key).piece, map[identity]);
-      table.Erase(key);
-      map.erase(identity);
+      EXPECT_EQ(table.Find(key).piece, piece);
+      table.Erase(unit, piece);
+      map.erase({key.identity, key.version});
     } else {
-      map[identity] = static_cast<std::uint32_t>(i);
-      table.Insert(key, &units.front(), static_cast<std::uint32_t>(i));
+      map[{key.identity, key.version}] = piece;
+      table.Insert(unit, piece);
     }
     EXPECT_EQ(table.size(), map.size());
   }

@@ -23,7 +23,7 @@ Stats Core::GetStats() {
     for (Unit* unit = alive_.front(); unit != nullptr;
          unit = UnitList<&Unit::alive>::After(*unit)) {
       for (const Piece& piece : unit->pieces) {
-        if (!piece.memory && piece.watch) given_up.emplace_back(piece.watch, piece.bytes);
+        if (!piece.memory && piece.watch) given_up.emplace_back(piece.watch, piece.bytes());
       }
     }
   }

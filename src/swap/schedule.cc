@@ -38,36 +38,34 @@ void Schedule::Used(NameId name) {
   Locate(name);
 }
 
-// Moves the cursor to this use in the learnt order: usually the next place, else the first later
-// one, for a unit that is used more than once a step.
+// Finds this use in the learnt order: usually the next place, else the first later one, for a unit
+// that is used more than once a step.
 void Schedule::Locate(NameId name) {
-  if (cursor_ != kNowhere && cursor_ + 1 < order_.size() && order_[cursor_ + 1] == name) {
-    ++cursor_;
+  if (next_ != kNowhere && next_ < order_.size() && order_[next_] == name) {
+    ++next_;
     return;
   }
-  if (first_[name] == kNowhere || cursor_ == kNowhere) {
-    cursor_ = first_[name];
-    return;
-  }
+  const std::size_t from = next_;
+  next_ = first_[name] == kNowhere ? kNowhere : first_[name] + 1;
+  if (from == kNowhere || next_ == kNowhere) return;
   constexpr std::size_t kFar = 64;
-  const std::size_t end = std::min(order_.size(), cursor_ + kFar);
-  for (std::size_t i = cursor_ + 1; i < end; ++i) {
+  const std::size_t end = std::min(order_.size(), from + kFar);
+  for (std::size_t i = from; i < end; ++i) {
     if (order_[i] != name) continue;
-    cursor_ = i;
+    next_ = i + 1;
     return;
   }
-  cursor_ = first_[name];
 }
 
 NameId Schedule::Ahead(std::size_t k) const {
-  if (cursor_ == kNowhere || k >= order_.size() - cursor_) return kNoName;
-  return order_[cursor_ + k];
+  if (next_ == kNowhere || k > order_.size() - next_) return kNoName;
+  return order_[next_ + k - 1];
 }
 
 void Schedule::Step() {
   if (!log_.empty()) Adopt(log_);
   log_.clear();
-  cursor_ = kNowhere;
+  next_ = order_.empty() ? kNowhere : 0;
   last_ = kNoName;
   CloseInvocations();
 }
@@ -104,7 +102,7 @@ void Schedule::Give(const std::vector<UseName>& order) {
     names.push_back(NameOf(site, site.invocations[use.invocation], use.index));
   }
   Adopt(names);
-  cursor_ = kNowhere;
+  next_ = order_.empty() ? kNowhere : 0;
 }
 
 }  // namespace restow::swap

@@ -45,8 +45,8 @@ class Schedule {
 
   // The unit of that name is used now.
   void Used(NameId name);
-  // True when the learnt order says what comes after the last use.
-  bool Knows() const { return cursor_ != kNowhere; }
+  // True when the learnt order says what comes next: after the last use, or first in a step.
+  bool Knows() const { return next_ != kNowhere; }
   // The k-th name after the last use, k from 1; kNoName past the end.
   NameId Ahead(std::size_t k) const;
   std::size_t learnt() const { return order_.size(); }
@@ -70,7 +70,7 @@ class Schedule {
   std::vector<Site*> labels_;       // by name
   std::vector<std::size_t> first_;  // by name: first place in order_, or kNowhere
   std::vector<NameId> order_, log_;
-  std::size_t cursor_ = kNowhere;
+  std::size_t next_ = kNowhere;  // place in order_ after the last use
   NameId last_ = kNoName;
 };
 

@@ -127,7 +127,7 @@ TEST(Schedule, LearnsTheOrderOfUsesAndLooksAhead) {
   Invocation& run = schedule.NextInvocation(site);
   std::vector<NameId> names;
   for (std::uint32_t i = 0; i < 4; ++i) names.push_back(schedule.NameOf(site, run, i));
-  EXPECT_FALSE(schedule.Knows());
+  EXPECT_FALSE(schedule.Knows()) << "nothing was learnt yet";
   for (const int i : {2, 0, 3, 1}) schedule.Used(names[static_cast<std::size_t>(i)]);
   schedule.Step();
   schedule.Used(names[2]);

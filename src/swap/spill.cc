@@ -133,7 +133,7 @@ Reason Core::StartDirectWrite(Unit& unit, Stream stream) noexcept {
     pool_->events().Mark(stream).HostWait(*device_);
     watch = piece.memory->Watch();
     const auto* data = static_cast<const std::byte*>(device_->HostAddress(*piece.memory));
-    ticket = options_.tier->StartWrite(data + piece.from, piece.bytes);
+    ticket = options_.tier->StartWrite(data + unit.From(piece), piece.bytes());
   } catch (...) {
     Failed(&Stats::tier_errors);
     return Reason::kKeptHostFull;
@@ -195,7 +195,6 @@ bool Core::StartDirectRead(Unit& unit, Stream stream, bool demanded) {
   Locked locked(*this);
   Piece& piece = unit.pieces.front();
   piece.memory = std::move(fresh);
-  piece.from = 0;
   unit.native = false;
   unit.ready.reset();
   unit.waited = false;

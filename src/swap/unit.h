@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "restow/swap/device.h"
@@ -24,7 +25,6 @@ inline constexpr NameId kNoName = ~NameId{0};
 struct Link {
   Unit* before = nullptr;
   Unit* after = nullptr;
-  bool linked = false;
 };
 
 // The identity of a saved storage, for finding its unit again.
@@ -36,40 +36,82 @@ struct Key {
 
 // One storage. A fused unit has several, which travel in one copy; any other has one.
 struct Piece {
+  DeviceBuffer memory;  // while the device holds it
   Key key;
-  bool keyed = false;    // in the table of keys
-  DeviceBuffer memory;   // while the device holds it
-  std::size_t from = 0;  // where the piece begins in `memory`
-  std::size_t at = 0;    // where it begins in the host copy
-  std::size_t bytes = 0;
+  bool keyed = false;  // in the table of keys
+  // Beyond a cache line with the count of pieces: what only units that move need.
+  std::size_t at = 0;  // where the piece begins in the host copy
   std::shared_ptr<const StorageWatch> watch;
+
+  std::size_t bytes() const { return key.bytes; }
+};
+
+// Pieces side by side; the first needs no memory of its own.
+class Pieces {
+ public:
+  std::size_t size() const { return size_; }
+  Piece& operator[](std::size_t i) { return begin()[i]; }
+  const Piece& operator[](std::size_t i) const { return begin()[i]; }
+  Piece& front() { return *begin(); }
+  const Piece& front() const { return *begin(); }
+  Piece* begin() { return size_ > 1 ? many_.data() : &one_; }
+  Piece* end() { return begin() + size_; }
+  const Piece* begin() const { return size_ > 1 ? many_.data() : &one_; }
+  const Piece* end() const { return begin() + size_; }
+
+  Piece& Add() {
+    if (size_++ == 0) return one_;
+    if (size_ == 2) many_.push_back(std::exchange(one_, Piece()));
+    return many_.emplace_back();
+  }
+  void Clear() {
+    if (size_ > 1) many_.clear();
+    one_ = Piece();
+    size_ = 0;
+  }
+  // Clear, where the only piece was emptied by hand.
+  void Forget() { size_ = 0; }
+
+ private:
+  std::size_t size_ = 0;
+  Piece one_;
+  std::vector<Piece> many_;
+};
+
+// What most units never need beyond: a tensor that stays is registered, found and released in these
+// few cache lines.
+struct UnitCore {
+  std::uint64_t id = 0;
+  std::size_t bytes = 0;
+  Invocation* invocation = nullptr;  // that packed it first
+  std::uint32_t slots = 0;
+  NameId name = kNoName;  // in the schedule; units that are kept from the start have none
+  State state = State::kResident;
+  bool busy = false;     // claimed by a thread that calls the device for it
+  bool touched = false;  // was claimed once, or is in a list beside `alive`: more than this is used
+  bool kept = false;     // stays on the device
+  bool manual = false;   // moved by its group's calls only
+  bool to_file = false;  // goes on to the tier below
+  bool brought = false;  // counted in brought_bytes
+  bool native = true;    // the device memory is what the caller packed
+  bool demanded = false;  // its copy in was issued at its use
 };
 
 // Guarded by the table lock, except that the thread which has claimed a unit (`busy`) may read it
 // without. Whoever claims also is the only one who changes state, memory, events and blocks.
-struct Unit {
-  std::uint64_t id = 0;
-  State state = State::kResident;
-  bool busy = false;      // claimed by a thread that calls the device for it
-  bool kept = false;      // stays on the device
-  bool manual = false;    // moved by its group's calls only
-  bool to_file = false;   // goes on to the tier below
-  bool named = false;     // takes part in the schedule
-  bool brought = false;   // counted in brought_bytes
-  bool native = true;     // the device memory is what the caller packed
-  bool demanded = false;  // its copy in was issued at its use
-  std::uint32_t slots = 0;
-  std::size_t bytes = 0;
-  NameId name = kNoName;
-  Invocation* invocation = nullptr;  // that packed it first
-  RegionState* open_in = nullptr;    // a fused unit that still takes pieces
-  std::vector<Piece> pieces;
+struct alignas(64) Unit : UnitCore {
+  Link alive;
+  Pieces pieces;
 
-  HostBlock block;            // host copy, valid or under way
-  bool host_valid = false;    // the host copy holds the bytes once `out` is done
-  EventRef out;               // copy to host
-  EventRef last_touch;        // the last copy that touches `block`
-  Stream copied_on;           // and its stream
+  // Where the saved part of a piece begins in its memory.
+  std::size_t From(const Piece& piece) const { return native ? piece.key.offset : 0; }
+
+  RegionState* open_in = nullptr;  // a fused unit that still takes pieces
+  HostBlock block;                 // host copy, valid or under way
+  bool host_valid = false;         // the host copy holds the bytes once `out` is done
+  EventRef out;                    // copy to host
+  EventRef last_touch;             // the last copy that touches `block`
+  Stream copied_on;                // and its stream
   EventRef ready;             // copy back; null when the host has seen it done or none is under way
   Stream ready_on;            // the last stream that waits for `ready`
   bool waited = false;        // some stream does
@@ -83,37 +125,35 @@ struct Unit {
   Tier::Extent extent;           // what the tier below holds
 
   std::shared_ptr<Group> group;
-  Link alive, leaving, hosted, in_group;
+  Link leaving, hosted, in_group;
 };
 
 // Units in an order, linked through themselves.
 template <Link Unit::*kLink>
 class UnitList {
  public:
-  Unit* front() const { return front_; }
-  Unit* back() const { return back_; }
-  bool empty() const { return front_ == nullptr; }
-  static bool Has(const Unit& unit) { return (unit.*kLink).linked; }
+  bool empty() const { return ends_.after == nullptr; }
+  Unit* front() const { return ends_.after; }
+  Unit* back() const { return ends_.before; }
   static Unit* After(const Unit& unit) { return (unit.*kLink).after; }
   static Unit* Before(const Unit& unit) { return (unit.*kLink).before; }
+  bool Has(const Unit& unit) const { return Before(unit) != nullptr || front() == &unit; }
 
   void PushBack(Unit& unit) {
-    Link& link = unit.*kLink;
-    link = {back_, nullptr, true};
-    (back_ != nullptr ? (back_->*kLink).after : front_) = &unit;
-    back_ = &unit;
+    unit.*kLink = {back(), nullptr};
+    (back() != nullptr ? (back()->*kLink).after : ends_.after) = &unit;
+    ends_.before = &unit;
   }
   void Remove(Unit& unit) {
+    if (!Has(unit)) return;
     Link& link = unit.*kLink;
-    if (!link.linked) return;
-    (link.before != nullptr ? (link.before->*kLink).after : front_) = link.after;
-    (link.after != nullptr ? (link.after->*kLink).before : back_) = link.before;
+    (link.before != nullptr ? (link.before->*kLink).after : ends_.after) = link.after;
+    (link.after != nullptr ? (link.after->*kLink).before : ends_.before) = link.before;
     link = {};
   }
 
  private:
-  Unit* front_ = nullptr;
-  Unit* back_ = nullptr;
+  Link ends_;  // after: the first, before: the last
 };
 
 // Memory of a unit that is gone, or of a move that was undone, while a copy may still touch it.
@@ -156,7 +196,7 @@ struct Trash {
 
  private:
   template <class T>
-  static void Put(T& one, std::vector<T>& more, T&& value) {
+  static void Put(T& one, std::vector<T>& more, T value) {
     if (!one) {
       one = std::move(value);
     } else {
@@ -164,5 +204,8 @@ struct Trash {
     }
   }
 };
+
+static_assert(sizeof(UnitCore) + sizeof(Link) == 64, "the first cache line of a unit");
+static_assert(offsetof(Piece, at) + sizeof(std::size_t) <= 64, "the second, with the count");
 
 }  // namespace restow::swap

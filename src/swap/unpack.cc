@@ -1,4 +1,6 @@
 // Using: a unit's bytes come back, and those that come next are asked for.
+#include <fmt/format.h>
+
 #include "restow/base/error.h"
 #include "swap/core.h"
 
@@ -7,7 +9,7 @@ namespace restow::swap {
 Slot::Unpacked Core::Unpack(Unit& unit, std::uint32_t piece) {
   const Stream stream = device_->CurrentStream();
   const auto take = [&] {
-    return Slot::Unpacked{unit.pieces[piece].memory, unit.pieces[piece].from};
+    return Slot::Unpacked{unit.pieces[piece].memory, unit.From(unit.pieces[piece])};
   };
   Slot::Unpacked got;
   bool ready = false, under_way = false;
@@ -56,6 +58,19 @@ bool Core::ReadyOn(const Unit& unit, Stream stream) const {
   return unit.home == stream && (!unit.ready || (unit.waited && unit.ready_on == stream));
 }
 
+void Core::ThrowLost(const Unit& unit) {
+  std::string why;
+  {
+    const Guard guard(lock_);
+    why = stats_.last_error;
+  }
+  throw Error(
+      ErrorCode::kInternal,
+      fmt::format("the {} bytes of a saved tensor are gone: their copy to host memory failed "
+                  "after the device memory was given up. The device said: {}",
+                  unit.bytes, why));
+}
+
 // Brings a claimed unit to Resident, with `stream` ordered behind its bytes.
 void Core::BringBack(Unit& unit, Stream stream) {
   for (;;) {
@@ -89,10 +104,7 @@ void Core::BringBack(Unit& unit, Stream stream) {
         FinishTicket(unit);
         break;
       case State::kLost:
-        throw Error(ErrorCode::kInternal,
-                    "a saved tensor's copy failed after its device memory was given up, so its "
-                    "bytes are gone; the device reported: " +
-                        stats_.last_error);
+        ThrowLost(unit);
     }
   }
 }

@@ -19,6 +19,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "restow/swap/device.h"
@@ -46,11 +47,25 @@ struct Storage {
 class Slot {
  public:
   Slot() = default;
-  Slot(Slot&& other) noexcept;
-  Slot& operator=(Slot&& other) noexcept;
+  Slot(Slot&& other) noexcept
+      : core_(other.core_),
+        unit_(std::exchange(other.unit_, nullptr)),
+        piece_(other.piece_),
+        reason_(other.reason_) {}
+  Slot& operator=(Slot&& other) noexcept {
+    if (this == &other) return *this;
+    if (unit_ != nullptr) Release();
+    core_ = other.core_;
+    unit_ = std::exchange(other.unit_, nullptr);
+    piece_ = other.piece_;
+    reason_ = other.reason_;
+    return *this;
+  }
   Slot(const Slot&) = delete;
   Slot& operator=(const Slot&) = delete;
-  ~Slot();
+  ~Slot() {
+    if (unit_ != nullptr) Release();
+  }
 
   explicit operator bool() const { return unit_ != nullptr; }
 
@@ -69,9 +84,10 @@ class Slot {
 
  private:
   friend class Region;
-  Slot(std::shared_ptr<Core> core, Unit* unit, std::uint32_t piece, Reason reason);
+  void Release() noexcept;
+  Slot(Core* core, Unit* unit, std::uint32_t piece, Reason reason);
 
-  std::shared_ptr<Core> core_;
+  Core* core_ = nullptr;
   Unit* unit_ = nullptr;
   std::uint32_t piece_ = 0;
   Reason reason_ = Reason::kKeptEmpty;
@@ -93,9 +109,9 @@ class Region {
 
  private:
   friend class Engine;
-  Region(std::shared_ptr<Core> core, RegionState* state);
+  Region(Core* core, RegionState* state);
 
-  std::shared_ptr<Core> core_;
+  Core* core_ = nullptr;
   RegionState* state_ = nullptr;
 };
 
@@ -152,7 +168,7 @@ class Engine {
 
  private:
   struct WatchdogThread;
-  std::shared_ptr<Core> core_;
+  Core* core_ = nullptr;  // lives until the last slot and region are gone
   std::unique_ptr<WatchdogThread> watchdog_;
 };
 

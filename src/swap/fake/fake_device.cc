@@ -37,6 +37,7 @@ class FakeDevice::Memory : public DeviceMemory {
   }
   std::shared_ptr<const StorageWatch> Watch() const override {
     if (TableLock::HeldByThisThread()) owner->Report("the table lock is held across a call");
+    if (!owner->options_.watches) return nullptr;
     struct Life : StorageWatch {
       explicit Life(const std::weak_ptr<int>& watched) : life(watched) {}
       bool Alive() const noexcept override { return !life.expired(); }
@@ -68,7 +69,7 @@ const char* Name(Call call) {
   return names[static_cast<std::size_t>(call)];
 }
 
-FakeDevice::FakeDevice(FakeOptions options) : options_(std::move(options)) {
+FakeDevice::FakeDevice(FakeOptions options) : options_(options) {
   queues_.push_back({"host", 0, {}});
   current_ = NewStream("compute");
 }

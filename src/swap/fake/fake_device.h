@@ -46,6 +46,7 @@ struct FakeOptions {
   std::size_t host_limit = ~std::size_t{0}, pin_limit = ~std::size_t{0};
   Capabilities capabilities{true, true, 2, true, true, false};
   bool frees_in_order = true;  // device memory follows its stream's order
+  bool watches = true;         // storages can be watched
 };
 
 // A failure that a test asked for.
