@@ -23,26 +23,20 @@ struct Options {
   bool no_left_out = false;
 };
 
-// "plans/mine.yaml" -> "mine".
-std::string IdOf(const std::string& path) {
-  const std::string name = path.substr(path.find_last_of('/') + 1);
-  return name.substr(0, name.find_last_of('.'));
-}
-
 int Fit(const Options& options) {
   CalibrationReport report;
   const Answer answer{[&](const TableStyle& style) { return DrawCalibration(report, style); },
                       [&] { return ToJson(report); }, nullptr};
   CheckOutputs(options.common, answer);
   CalibrateOptions calibrate;
-  calibrate.id = IdOf(options.output);
+  calibrate.id = CalibrationId(options.output);
   calibrate.threads = options.common.threads.value_or(0);
   calibrate.from_start = options.from_start;
   calibrate.leave_out = !options.no_left_out;
   if (!options.common.quiet) calibrate.progress = [](const std::string& line) { Say(line); };
   Calibration base;
   if (!options.calibration.empty()) {
-    base = ReadCalibration(ReadDocument(options.calibration));
+    base = ReadCalibrationFile(options.calibration);
     calibrate.calibration = &base;
   }
   report = Calibrate(ReadMeasuredRuns(options.runs), calibrate);

@@ -68,7 +68,7 @@ int RunValidate(const Options& options) {
   validate.threads = options.common.threads.value_or(0);
   Calibration calibration;
   if (!options.calibration.empty()) {
-    calibration = ReadCalibration(ReadDocument(options.calibration));
+    calibration = ReadCalibrationFile(options.calibration);
     validate.calibration = &calibration;
   }
   return options.row.empty() ? ShowAll(options, validate) : ShowOne(options, validate);
@@ -79,7 +79,7 @@ int RunValidate(const Options& options) {
 std::function<int()> DeclareValidate(Arguments& arguments) {
   const auto options = std::make_shared<Options>();
   arguments.Positional("RUNS", options->runs,
-                       "CSV of measured runs (columns: docs/fidelity.md); - reads standard input",
+                       "CSV of measured runs (columns: docs/measured-runs.md); - reads standard input",
                        true);
   arguments.Option("--row", options->row, "ID", "show one run whole: its job, by term, by rank");
   arguments.Option("--by", options->by, "KEY", "group errors by source (default), model or device");

@@ -20,7 +20,7 @@ namespace py = pybind11;
 
 std::optional<Calibration> ReadIf(const std::optional<std::string>& path) {
   if (!path) return std::nullopt;
-  return ReadCalibration(ReadDocument(*path));
+  return ReadCalibrationFile(*path);
 }
 
 Answer ValidationOf(const std::string& runs, const std::string& by,
@@ -42,17 +42,11 @@ Answer RunOf(const std::string& runs, const std::string& row,
   return {ToJson(report), DrawRun(report, {}), {}, {}};
 }
 
-// "plans/mine.yaml" -> "mine".
-std::string IdOf(const std::string& path) {
-  const std::string name = path.substr(path.find_last_of('/') + 1);
-  return name.substr(0, name.find_last_of('.'));
-}
-
 // Writes `out` unless it is empty.
 Answer CalibrationOf(const std::string& runs, const std::string& out) {
   return Interruptible([&](const std::atomic<bool>& cancel) {
     CalibrateOptions options;
-    options.id = out.empty() ? "calibration" : IdOf(out);
+    options.id = out.empty() ? "calibration" : CalibrationId(out);
     options.cancel = &cancel;
     const CalibrationReport report = Calibrate(ReadMeasuredRuns(runs), options);
     if (!out.empty()) WriteFileText(out, CalibrationText(report.calibration));

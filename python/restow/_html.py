@@ -20,7 +20,7 @@ _HEADINGS = (
     "at",
     "margin GiB",
 )
-_NAMES = {"id", "kind", "instrument", "name", "left_alone"}
+_NAMES = {"id", "kind", "instrument", "name", "remark"}
 """Columns of text in tables of mappings."""
 _WORDS = {0, 1, 2, 7}
 """Columns of text; the others are figures and stand to the right."""

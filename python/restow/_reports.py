@@ -135,7 +135,8 @@ class Candidate:
     """What the allocator is expected to hold for it: low, high."""
     capacity_bytes: int
     limit_bytes: int
-    """Capacity less the margin; ``fits`` is ``peak_bytes <= limit_bytes``."""
+    """Capacity less the margin and what is taken outside the allocator; ``fits`` is
+    ``peak_bytes <= limit_bytes``."""
     worst: Worst
     memory: Mapping[str, int]
     """Bytes of the worst rank by term; zero terms are left out. Sums to ``peak_bytes``."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
 _SCORE = ("id", "kind", "instrument", "measured", "predicted", "pct")
-_FITTED = ("name", "before", "value", "spread", "rows", "left_alone")
+_FITTED = ("name", "before", "value", "spread", "rows", "determined", "remark")
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "io/embedded.h"
+#include "io/fields.h"
 #include "restow/base/check.h"
 #include "restow/base/text.h"
 #include "restow/io/document.h"
@@ -127,6 +128,25 @@ Calibration ReadCalibration(const Node& document) {
   }
   return calibration;
 }
+
+Calibration ReadWholeCalibration(const Node& document) {
+  Calibration calibration = ReadCalibration(document);
+  for (const auto& [name, constant] : DefaultCalibration().constants) {
+    if (calibration.has(name)) continue;
+    ThrowBadInput(
+        fmt::format("the constant '{}' is missing, which this version needs; make the file "
+                    "anew with 'restow calibrate'",
+                    name),
+        document.where);
+  }
+  return calibration;
+}
+
+Calibration ReadCalibrationFile(const std::string& path) {
+  return ReadWholeCalibration(ReadDocument(path));
+}
+
+std::string CalibrationId(const std::string& path) { return StemOf(path); }
 
 const Calibration& DefaultCalibration() {
   static const Calibration calibration = ReadDefault();

@@ -64,6 +64,18 @@ TEST(Calibration, FaultsNameFilePlaceAndRemedy) {
   EXPECT_NE(Fault("[1]\n"), "");
 }
 
+TEST(Calibration, OfAUserLacksNoConstantThatIsNeeded) {
+  try {
+    ReadWholeCalibration(ParseDocument(kSmall, Language::kYaml, "c.yaml"));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kBadInput);
+    EXPECT_NE(std::string(error.what()).find("c.yaml"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("is missing, which this version needs"),
+              std::string::npos);
+  }
+}
+
 TEST(DefaultCalibration, ShipsWithASourceForEveryConstant) {
   const Calibration& c = DefaultCalibration();
   EXPECT_EQ(c.id, "restow-2026-11");

@@ -116,7 +116,7 @@ Job ReadJob(const Node& document, const std::string& base_folder, const ReadOpti
   if (options.margin) read += "\n--margin " + *options.margin;
   if (options.calibration_path) {
     const Node calibration = ReadDocument(*options.calibration_path);
-    job.calibration = ReadCalibration(calibration);
+    job.calibration = ReadWholeCalibration(calibration);
     read += Canonical(calibration);
   } else {
     job.calibration = DefaultCalibration();

@@ -132,6 +132,7 @@ Json CandidateJson(const Candidate& candidate) {
   json["peak_bytes"] = candidate.peak.value();
   json["peak_reserved_bytes"] = {candidate.reserved_low.value(), candidate.reserved_high.value()};
   json["capacity_bytes"] = candidate.capacity.value();
+  if (candidate.outside > Bytes()) json["outside_bytes"] = candidate.outside.value();
   json["limit_bytes"] = candidate.limit.value();
   json["worst"] = WorstJson(candidate);
   json["memory"] = MemoryJson(candidate.memory);

@@ -116,7 +116,8 @@ Json FittedJson(const FittedConstant& c) {
   json["value"] = Number(c.value);
   json["spread"] = Number(c.spread);
   json["rows"] = c.rows;
-  if (!c.left_alone.empty()) json["left_alone"] = c.left_alone;
+  json["determined"] = c.determined;
+  if (!c.remark.empty()) json["remark"] = c.remark;
   return json;
 }
 

@@ -169,8 +169,8 @@ std::string DrawCalibration(const CalibrationReport& report, const TableStyle& s
   std::vector<Row> rows;
   for (const FittedConstant& c : report.constants) {
     rows.push_back({{c.name, fmt::format("{:.4g}", c.before), fmt::format("{:.4g}", c.value),
-                     Pct(100 * c.spread), fmt::format("{}", c.rows), c.left_alone},
-                    c.left_alone.empty() ? Ink::kPlain : Ink::kDim});
+                     Pct(100 * c.spread), fmt::format("{}", c.rows), c.remark},
+                    c.determined ? Ink::kPlain : Ink::kDim});
   }
   std::string text = DrawTable(style, columns, rows) + "\n";
   const auto line = [&](const char* label, const ErrorFigures& before, const ErrorFigures& after) {

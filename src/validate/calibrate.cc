@@ -29,15 +29,6 @@ constexpr int kMostSteps = 10;
 // A constant whose spread the runs leave above this share of what was believed is not determined.
 constexpr double kDetermined = 0.9;
 
-void Count(const std::string& reason, bool memory, std::vector<UnscorableReason>* reasons) {
-  for (UnscorableReason& r : *reasons) {
-    if (r.reason != reason) continue;
-    ++(memory ? r.memory_rows : r.time_rows);
-    return;
-  }
-  reasons->push_back({reason, memory ? 1 : 0, memory ? 0 : 1});
-}
-
 // Allocated bytes follow from formulas; only what the allocator and the driver add is fitted.
 bool FitsMemory(const RunScore& score) { return score.instrument != MemoryInstrument::kAllocated; }
 
@@ -62,10 +53,10 @@ FitProblem MakeProblem(const std::vector<MeasuredRun>& runs, const CalibrateOpti
       AddRun(run, *scored.memory, calibration, &problem);
     }
     if (!scored.time && !scored.why_not_time.empty()) {
-      Count(scored.why_not_time, false, &report->unscorable);
+      validate::CountReason(scored.why_not_time, RunQuantity::kTime, &report->unscorable);
     }
     if (!scored.memory && !scored.why_not_memory.empty() && validate::MeasuredGib(run)) {
-      Count(scored.why_not_memory, true, &report->unscorable);
+      validate::CountReason(scored.why_not_memory, RunQuantity::kMemory, &report->unscorable);
     }
   }
   for (const auto& [name, constant] : calibration.constants) {
@@ -133,8 +124,8 @@ std::string FittedOn(const FitProblem& problem, const FitState& state, std::size
   }
   shown = 0;
   for (const FittedConstant& c : report.constants) {
-    if (c.left_alone.empty() || ++shown > 5) continue;
-    text += fmt::format("; {}: {}", c.name, c.left_alone);
+    if (c.remark.empty() || ++shown > 5) continue;
+    text += fmt::format("; {}: {}", c.name, c.remark);
   }
   ThrowBadInput(text +
                 ". Two runs or more of one device and software with a measured step time "
@@ -143,7 +134,8 @@ std::string FittedOn(const FitProblem& problem, const FitState& state, std::size
 
 void ReportConstants(const FitProblem& problem, const std::vector<double>& start,
                      const FitState& state, const std::vector<double>& spreads,
-                     const std::vector<int>& behind, CalibrationReport* report) {
+                     const std::vector<bool>& active, CalibrationReport* report) {
+  const std::vector<int> behind = RunsBehind(problem, state);
   for (std::size_t k = 0; k < problem.constants.size(); ++k) {
     if (behind[k] == 0) continue;
     FittedConstant c;
@@ -152,28 +144,30 @@ void ReportConstants(const FitProblem& problem, const std::vector<double>& start
     c.value = std::exp(state.values[k]);
     c.spread = spreads[k];
     c.rows = behind[k];
-    if (behind[k] < kLeastRuns) {
-      c.left_alone = "only one run can tell it";
-    } else if (spreads[k] > kDetermined * problem.constants[k].sigma) {
-      c.left_alone = "the runs do not narrow it";
+    c.determined = active[k] && spreads[k] <= kDetermined * problem.constants[k].sigma;
+    if (!active[k]) {
+      c.remark = "left alone: only one run can tell it";
+    } else if (!c.determined) {
+      c.remark = "the runs hardly narrow it";
     }
     report->constants.push_back(c);
   }
 }
 
+// What did not move keeps what was believed before this fit, which is what the others were fitted
+// beside.
 void WriteConstants(const FitProblem& problem, const FitState& state,
-                    const std::vector<FittedConstant>& fitted, Calibration* calibration) {
-  for (const FittedConstant& c : fitted) {
-    if (c.rows < kLeastRuns) continue;
-    Constant& constant = calibration->constants[c.name];
-    const auto at = std::find_if(problem.constants.begin(), problem.constants.end(),
-                                 [&](const validate::FitConstant& f) { return f.name == c.name; });
-    const auto index = static_cast<std::size_t>(at - problem.constants.begin());
+                    const std::vector<double>& spreads, const std::vector<bool>& active,
+                    bool from_start, Calibration* calibration) {
+  const std::vector<int> behind = RunsBehind(problem, state);
+  for (std::size_t k = 0; k < problem.constants.size(); ++k) {
+    if (!active[k] && !from_start) continue;
+    Constant& constant = calibration->constants[problem.constants[k].name];
     if (constant.start == 0) constant.start = constant.value;
-    constant.value = std::stod(fmt::format("{:.4g}", c.value));
-    constant.spread = std::stod(fmt::format("{:.2g}", c.spread));
-    constant.rows = c.rows;
-    constant.fitted_on = FittedOn(problem, state, index);
+    constant.value = std::stod(fmt::format("{:.4g}", std::exp(state.values[k])));
+    constant.spread = active[k] ? std::stod(fmt::format("{:.2g}", spreads[k])) : 0;
+    constant.rows = active[k] ? behind[k] : 0;
+    constant.fitted_on = active[k] ? FittedOn(problem, state, k) : "";
   }
 }
 
@@ -196,10 +190,10 @@ LeftOut LeaveOut(FitProblem& problem, const FitState& state, const std::vector<b
     for (std::size_t r = 0; r < problem.runs.size(); ++r)
       left_out[r] = problem.runs[r].*key == name;
     const std::vector<double> values = validate::WithoutRuns(problem, state, active, left_out);
-    const std::vector<double> residuals = validate::Residuals(problem, values);
-    for (const std::size_t r : members) {
-      unseen.push_back(100 * std::abs(std::exp(residuals[r]) - 1));
-      seen.push_back(100 * std::abs(std::exp(state.residuals[r]) - 1));
+    const std::vector<double> residuals = validate::ResidualsOf(problem, values, members);
+    for (std::size_t i = 0; i < members.size(); ++i) {
+      unseen.push_back(100 * std::abs(std::exp(residuals[i]) - 1));
+      seen.push_back(100 * std::abs(std::exp(state.residuals[members[i]]) - 1));
     }
   }
   LeftOut result;
@@ -233,15 +227,14 @@ CalibrationReport Calibrate(const std::vector<MeasuredRun>& runs, const Calibrat
   report.time_before = FiguresOf(problem, first.residuals, RunQuantity::kTime);
   report.memory_before = FiguresOf(problem, first.residuals, RunQuantity::kMemory);
 
-  std::vector<int> behind = RunsBehind(problem, first);
   std::vector<bool> active;
-  for (const int n : behind) active.push_back(n >= kLeastRuns);
+  for (const int n : RunsBehind(problem, first)) active.push_back(n >= kLeastRuns);
   say("fitting");
   const FitState state = validate::Minimise(problem, start, active, kMostSteps);
   const std::vector<double> spreads = validate::Spreads(problem, state, active);
-  ReportConstants(problem, start, state, spreads, behind, &report);
+  ReportConstants(problem, start, state, spreads, active, &report);
   const bool determined = std::any_of(report.constants.begin(), report.constants.end(),
-                                      [](const FittedConstant& c) { return c.left_alone.empty(); });
+                                      [](const FittedConstant& c) { return c.determined; });
   if (!determined) RefuseUndetermined(report, problem);
 
   report.time = FiguresOf(problem, state.residuals, RunQuantity::kTime);
@@ -250,7 +243,7 @@ CalibrationReport Calibrate(const std::vector<MeasuredRun>& runs, const Calibrat
   report.calibration.id = options.id;
   report.calibration.rows = CountRuns(problem);
   report.calibration.left_out.clear();
-  WriteConstants(problem, state, report.constants, &report.calibration);
+  WriteConstants(problem, state, spreads, active, options.from_start, &report.calibration);
   if (options.leave_out) {
     say("leaving out one model at a time");
     report.calibration.left_out.push_back(

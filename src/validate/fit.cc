@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "validate/parallel.h"
 
@@ -109,14 +110,22 @@ void GiveUpIfAsked(const FitProblem& problem) {
 
 }  // namespace
 
-std::vector<double> Residuals(FitProblem& problem, const std::vector<double>& values) {
+std::vector<double> ResidualsOf(FitProblem& problem, const std::vector<double>& values,
+                                const std::vector<std::size_t>& runs) {
   GiveUpIfAsked(problem);
-  std::vector<double> residuals(problem.runs.size());
-  ForEach(problem.runs.size(), problem.threads, [&](std::size_t r) {
-    SetConstants(problem, values, problem.runs[r].job);
-    residuals[r] = Evaluate(problem.runs[r]);
+  std::vector<double> residuals(runs.size());
+  ForEach(runs.size(), problem.threads, [&](std::size_t i) {
+    FitRun& run = problem.runs[runs[i]];
+    SetConstants(problem, values, run.job);
+    residuals[i] = Evaluate(run);
   });
   return residuals;
+}
+
+std::vector<double> Residuals(FitProblem& problem, const std::vector<double>& values) {
+  std::vector<std::size_t> all(problem.runs.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  return ResidualsOf(problem, values, all);
 }
 
 std::vector<double> Jacobian(FitProblem& problem, const std::vector<double>& values,

@@ -48,6 +48,9 @@ struct FitState {
 
 // ln(predicted/measured) of every run under the constants.
 std::vector<double> Residuals(FitProblem& problem, const std::vector<double>& values);
+// The same of some runs, in the order of `runs`.
+std::vector<double> ResidualsOf(FitProblem& problem, const std::vector<double>& values,
+                                const std::vector<std::size_t>& runs);
 // Derivatives by each constant. Runs that a constant cannot change have exactly 0.
 std::vector<double> Jacobian(FitProblem& problem, const std::vector<double>& values,
                              const std::vector<double>& residuals);

@@ -115,7 +115,8 @@ TEST(Calibrate, AConstantThatOneRunCanChangeIsLeftAlone) {
   EXPECT_EQ(report.calibration.at("release.nemo 24.09"), before);
   bool said = false;
   for (const FittedConstant& c : report.constants) {
-    said = said || (c.name == "release.nemo 24.09" && c.left_alone == "only one run can tell it");
+    said = said ||
+           (c.name == "release.nemo 24.09" && c.remark == "left alone: only one run can tell it");
   }
   EXPECT_TRUE(said);
 }

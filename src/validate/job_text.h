@@ -13,13 +13,8 @@ struct JobText {
   std::vector<std::string> assumed;  // what the row leaves open and what was taken
 };
 
-// Requires: no rule for both quantities refuses the run (rules.h).
+// Requires: no rule refuses the run for both quantities (rules.h).
+// Errors: kBadInput at the row for words that mean nothing here.
 JobText WriteJobText(const MeasuredRun& run);
-
-// Modules of "selective a,b [c]"; empty for other modes.
-std::vector<std::string> RecomputeModules(const MeasuredRun& run);
-// Figures of the run's model that conventions and sweeps need.
-int VirtualStages(const MeasuredRun& run);
-bool UnfusedAttention(const MeasuredRun& run);
 
 }  // namespace restow::validate

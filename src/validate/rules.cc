@@ -6,9 +6,9 @@
 #include <regex>
 
 #include "restow/base/text.h"
-#include "validate/job_text.h"
 #include "validate/measurement.h"
 #include "validate/row.h"
+#include "validate/run_shape.h"
 
 namespace restow::validate {
 namespace {
@@ -174,6 +174,14 @@ std::string WhyUnscorable(const MeasuredRun& run, RunQuantity quantity) {
     if (applies && rule.hit(run)) return rule.reason;
   }
   return "";
+}
+
+void CountReason(const std::string& reason, RunQuantity quantity,
+                 std::vector<UnscorableReason>* reasons) {
+  auto found = std::find_if(reasons->begin(), reasons->end(),
+                            [&](const UnscorableReason& r) { return r.reason == reason; });
+  if (found == reasons->end()) found = reasons->insert(reasons->end(), {reason, 0, 0});
+  ++(quantity == RunQuantity::kMemory ? found->memory_rows : found->time_rows);
 }
 
 std::set<std::string> Contradictions(const std::vector<MeasuredRun>& runs) {

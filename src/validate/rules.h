@@ -14,6 +14,10 @@ namespace restow::validate {
 // look at the price (two kernels fit) are score.cc's.
 std::string WhyUnscorable(const MeasuredRun& run, RunQuantity quantity);
 
+// One more run that a reason keeps from being scored.
+void CountReason(const std::string& reason, RunQuantity quantity,
+                 std::vector<UnscorableReason>* reasons);
+
 // Ids of runs whose memory contradicts another run of equal configuration by more than 10 %.
 std::set<std::string> Contradictions(const std::vector<MeasuredRun>& runs);
 

@@ -9,6 +9,7 @@
 #include "validate/measurement.h"
 #include "validate/row.h"
 #include "validate/rules.h"
+#include "validate/run_shape.h"
 
 namespace restow::validate {
 namespace {

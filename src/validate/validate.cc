@@ -33,21 +33,16 @@ std::vector<ScoredRun> ScoreAll(const std::vector<MeasuredRun>& runs,
   return scored;
 }
 
-void CountReason(const std::string& reason, bool memory, std::vector<UnscorableReason>* reasons) {
-  auto found = std::find_if(reasons->begin(), reasons->end(),
-                            [&](const UnscorableReason& r) { return r.reason == reason; });
-  if (found == reasons->end()) found = reasons->insert(reasons->end(), {reason, 0, 0});
-  ++(memory ? found->memory_rows : found->time_rows);
-}
-
 // Only runs that measured the quantity are counted: the rest have nothing to be scored.
 void CountUnscorable(const std::vector<ScoredRun>& scored, Validation* v) {
   for (const ScoredRun& run : scored) {
     const bool has_memory = validate::MeasuredGib(*run.run) || run.run->at("oom") == "1";
     if (has_memory && !run.why_not_memory.empty()) {
-      CountReason(run.why_not_memory, true, &v->unscorable);
+      validate::CountReason(run.why_not_memory, RunQuantity::kMemory, &v->unscorable);
     }
-    if (!run.why_not_time.empty()) CountReason(run.why_not_time, false, &v->unscorable);
+    if (!run.why_not_time.empty()) {
+      validate::CountReason(run.why_not_time, RunQuantity::kTime, &v->unscorable);
+    }
   }
   std::stable_sort(v->unscorable.begin(), v->unscorable.end(),
                    [](const UnscorableReason& a, const UnscorableReason& b) {

@@ -10,6 +10,7 @@
 #include "validate/measurement.h"
 #include "validate/row.h"
 #include "validate/rules.h"
+#include "validate/run_shape.h"
 #include "validate/score.h"
 #include "validate/sweeps.h"
 

@@ -68,5 +68,11 @@ Recompute ReadSingleRecompute(const Node* node, const std::string& what);
 
 // A calibration file's text. Errors: kBadInput with position.
 Calibration ReadCalibration(const Node& document);
+// A user's: every constant that the shipped one has must be there, or a price would need one that is
+// not. Errors: kBadInput naming the first that is missing.
+Calibration ReadWholeCalibration(const Node& document);
+Calibration ReadCalibrationFile(const std::string& path);
+// What a calibration written to `path` is called in reports: the file's name without its suffix.
+std::string CalibrationId(const std::string& path);
 
 }  // namespace restow

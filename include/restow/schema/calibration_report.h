@@ -13,7 +13,8 @@ struct FittedConstant {
   std::string name;
   double before = 0, value = 0, spread = 0;
   int rows = 0;
-  std::string left_alone;  // why it was not fitted; "" when it was
+  bool determined = false;  // the runs narrowed it
+  std::string remark;       // why not; "" when they did
 };
 
 struct CalibrationReport {

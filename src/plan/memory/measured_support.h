@@ -100,6 +100,7 @@ inline void SetOptions(const MeasuredRun& run, FrameworkOptions* options) {
 inline Job JobOf(const MeasuredRun& run) {
   Job job;
   job.name = run.id;
+  job.calibration = DefaultCalibration();
   SetModel(run, &job.model);
   job.cluster.device.silicon = run.silicon;
   Training& training = job.training;

@@ -13,30 +13,29 @@ Bytes Scaled(Bytes bytes, double factor) {
 
 // Megatron-LM: shares of the allocated peak. Ascend prints no reserved figure: the same stands in.
 ReservedBand OfPeak(const Calibration& c, Bytes peak) {
-  return {Scaled(peak, c.Get("reserved.megatron.low", 1.026)),
-          Scaled(peak, c.Get("reserved.megatron.high", 1.079)),
-          Scaled(peak, c.Get("reserved.megatron", 1.05)),
+  return {Scaled(peak, c.at("reserved.megatron.low")),
+          Scaled(peak, c.at("reserved.megatron.high")),
+          Scaled(peak, c.at("reserved.megatron")),
           {}};
 }
 
 // torchtitan: multiples of the largest transient.
 ReservedBand OfTransient(const MemorySoftware& software, const StageBytes& stage) {
   const Calibration& c = software.job().calibration;
-  const bool first = software.job().training.release.find("2024-03") != std::string::npos;
-  const double low = c.Get("reserved.torch", 0.2);
-  const double high = software.eager ? c.Get("reserved.torch-2024.eager", 2.3)
-                                     : c.Get("reserved.torch-2024.compiled", 1.2);
+  const double low = c.at("reserved.torch");
+  const double high =
+      software.eager ? c.at("reserved.torch-2024.eager") : c.at("reserved.torch-2024.compiled");
   const auto with = [&](double slack) {
     return stage.peak + Scaled(stage.largest_transient, slack);
   };
-  return {with(low), with(high), with(first ? high : low), {}};
+  return {with(low), with(high), with(software.first_torchtitan ? high : low), {}};
 }
 
 }  // namespace
 
 Bytes OutsideAllocator(const Job& job) {
   if (job.training.framework != Framework::kDeepSpeed) return Bytes(0);
-  return WholeBytes(job.calibration.Get("process.deepspeed", 9.85e9));
+  return WholeBytes(job.calibration.at("process.deepspeed"));
 }
 
 ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& stage) {
@@ -50,11 +49,11 @@ ReservedBand PriceReserved(const MemorySoftware& software, const StageBytes& sta
          {MemoryTerm::kActivations, MemoryTerm::kWorking, MemoryTerm::kLossHead}) {
       churn += stage.terms[static_cast<std::size_t>(term)];
     }
-    band.likely = stage.peak + Scaled(churn, c.Get("reserved.deepspeed", 0.24));
+    band.likely = stage.peak + Scaled(churn, c.at("reserved.deepspeed"));
     band.high = std::max(band.high, band.likely);
   }
   const Bytes outside = OutsideAllocator(software.job());
-  band.process = band.likely + (outside.value() > 0 ? outside : WholeBytes(c.Get("process", 2e9)));
+  band.process = band.likely + (outside.value() > 0 ? outside : WholeBytes(c.at("process")));
   return band;
 }
 

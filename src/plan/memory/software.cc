@@ -83,12 +83,10 @@ LossStyle MegatronLoss(const Training& training) {
   return LossStyle::kMegatronChunked;
 }
 
-LossStyle TorchLoss(const Training& training) {
+LossStyle TorchLoss(const Training& training, bool first_torchtitan) {
   if (training.loss == LossKernel::kChunked) return LossStyle::kTorchChunked;
   if (training.loss == LossKernel::kFused) return LossStyle::kTorchCompiled;
-  const bool old = training.framework == Framework::kTorchtitan &&
-                   training.release.find("2024-03") != std::string::npos;
-  return old ? LossStyle::kTorchEager2024 : LossStyle::kTorchEager;
+  return first_torchtitan ? LossStyle::kTorchEager2024 : LossStyle::kTorchEager;
 }
 
 double MomentsOf(Optimizer optimizer) {
@@ -207,6 +205,8 @@ MemorySoftware::MemorySoftware(const Job& job) : job_(&job) {
   framework = training.framework;
   megatron_like = framework == Framework::kMegatron || framework == Framework::kMindSpeed ||
                   framework == Framework::kMindFormers || framework == Framework::kDeepSpeed;
+  first_torchtitan =
+      framework == Framework::kTorchtitan && training.release.find("2024-03") != std::string::npos;
   pipeline_inputs = framework == Framework::kDeepSpeed;
   ascend = framework == Framework::kMindSpeed || framework == Framework::kMindFormers ||
            framework == Framework::kHyperParallel;
@@ -217,7 +217,7 @@ MemorySoftware::MemorySoftware(const Job& job) : job_(&job) {
   ResolveTransformerEngine(job, this);
   // Megatron-LM pads to 128·tp (--make-vocab-size-divisible-by); FSDP2 and DTensor do not pad.
   vocabulary_unit = megatron_like ? training.options.vocabulary_unit.value_or(128) : 1;
-  loss = megatron_like ? MegatronLoss(training) : TorchLoss(training);
+  loss = megatron_like ? MegatronLoss(training) : TorchLoss(training, first_torchtitan);
   element = Width(training.precision.compute) >= 4 ? 4 : 2;  // fp8 products keep bf16 activations
   ResolveStates(job, this);
   ResolveStep(job, this);

@@ -54,6 +54,7 @@ class MemorySoftware {
   bool softmax_fp32 = false;
   bool dropout = false;
   bool deterministic = false;
+  bool first_torchtitan = false;  // its loop of March 2024: eager loss, much allocator slack
   bool pipeline_inputs =
       false;  // a received activation is kept beside what it grows into (DeepSpeed)
   bool batch_first_attention = false;

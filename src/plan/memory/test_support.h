@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "plan/memory/memory.h"
+#include "restow/io/presets.h"
 
 namespace restow::plan::testing {
 
@@ -24,6 +25,7 @@ inline LayerKind DenseKind(int hidden, int width, int heads, int kv_heads, int h
 inline Job JobOf(const LayerKind& kind, int layers, int vocab, int sequence) {
   Job job;
   job.name = "test";
+  job.calibration = DefaultCalibration();
   job.model.stack.kinds = {kind};
   job.model.stack.order.assign(static_cast<std::size_t>(layers), 0);
   job.model.vocab = vocab;
