@@ -12,6 +12,7 @@ from pkgutil import extend_path
 __path__ = extend_path(__path__, __name__)
 
 from . import _restow
+from ._enabled import disabled
 from ._job import Dimensions, Job
 from ._planner import (
     calibrate,
@@ -79,6 +80,7 @@ __all__ = [
     "calibrate",
     "compare",
     "devices",
+    "disabled",
     "explain",
     "export",
     "models",

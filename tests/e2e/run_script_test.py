@@ -22,7 +22,7 @@ class RunScriptTest(unittest.TestCase):
         self.assertIn("usage", run.stderr)
 
     def test_what_is_not_available_says_so(self):
-        for arguments in (["demo"], ["fuzz"], ["python-mindspore"],
+        for arguments in (["fuzz"], ["python-mindspore"],
                           ["test", "torch"], ["test", "mindspore"]):
             run = self.run_script(*arguments)
             self.assertEqual((run.returncode, run.stdout), (3, ""), arguments)

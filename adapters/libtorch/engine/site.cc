@@ -1,0 +1,110 @@
+#include "engine/site.h"
+
+#include <map>
+#include <memory>
+#include <tuple>
+
+#include "engine/marks.h"
+
+namespace restow::libtorch {
+namespace {
+
+struct Sites {
+  std::mutex mutex;
+  std::map<std::string, std::unique_ptr<Site>> by_name;
+};
+
+Sites& TheSites() {
+  static auto* const sites = new Sites;
+  return *sites;
+}
+
+std::string ShapeOf(const Record& record) {
+  std::string text = "[";
+  for (int i = 0; i < record.dims && i < Record::kDims; ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(record.sizes.at(static_cast<std::size_t>(i)));
+  }
+  return text + (record.dims > Record::kDims ? ", ...]" : "]");
+}
+
+bool IsMove(swap::Reason reason) {
+  return reason == swap::Reason::kSwapped || reason == swap::Reason::kFused ||
+         reason == swap::Reason::kWaitsForLaunch || reason == swap::Reason::kShared;
+}
+
+std::string HoldersOf(const Record& record) {
+  const auto holders = record.storage.use_count();
+  if (holders == 0) return "";
+  return "; its storage is still held by " + std::to_string(holders) +
+         (holders == 1 ? " other holder" : " other holders") + ", so device memory has not fallen";
+}
+
+Explanation Explained(const std::string& site, const Record& record) {
+  Explanation line;
+  line.label = (record.tag >= 0 ? TagName(record.tag) : site) + "::" + ShapeOf(record);
+  line.bytes = record.bytes;
+  const bool moved = record.asked && IsMove(record.reason);
+  line.decision = moved ? "moved" : record.standing == Standing::kMovable ? "kept" : "left alone";
+  line.reason = record.because != nullptr ? record.because
+                : record.asked            ? swap::Sentence(record.reason)
+                                          : Sentence(record.standing);
+  if (moved) line.reason += HoldersOf(record);
+  return line;
+}
+
+}  // namespace
+
+Site& SiteOf(const std::string& name) {
+  Sites& sites = TheSites();
+  const std::lock_guard<std::mutex> lock(sites.mutex);
+  auto& site = sites.by_name[name];
+  if (!site) {
+    site = std::make_unique<Site>();
+    site->name = name;
+    site->label = name;
+  }
+  return *site;
+}
+
+std::vector<Site*> AllSites() {
+  Sites& sites = TheSites();
+  const std::lock_guard<std::mutex> lock(sites.mutex);
+  std::vector<Site*> all;
+  for (auto& [name, site] : sites.by_name) all.push_back(site.get());
+  return all;
+}
+
+std::vector<Explanation> Explain() {
+  std::vector<Explanation> lines;
+  for (Site* site : AllSites()) {
+    const std::lock_guard<std::mutex> lock(site->mutex);
+    std::map<std::tuple<std::string, std::int64_t, std::string, std::string>, std::size_t> seen;
+    for (const Record& record : site->records) {
+      Explanation line = Explained(site->label, record);
+      auto [at, fresh] =
+          seen.try_emplace({line.label, line.bytes, line.decision, line.reason}, 0);
+      if (at->second++ == 0) lines.push_back(std::move(line));
+    }
+    for (Explanation& line : lines) {
+      const auto found = seen.find({line.label, line.bytes, line.decision, line.reason});
+      if (found != seen.end() && found->second > 1) {
+        line.label += " x" + std::to_string(found->second);
+      }
+    }
+  }
+  for (const std::string& tag : UnsavedTags()) {
+    lines.push_back({tag, 0, "left alone", "marked, but autograd has not saved it"});
+  }
+  return lines;
+}
+
+void ForgetExplanations() {
+  for (Site* site : AllSites()) {
+    std::vector<Record> old;
+    const std::lock_guard<std::mutex> lock(site->mutex);
+    site->bytes = {};
+    old.swap(site->records);
+  }
+}
+
+}  // namespace restow::libtorch

@@ -1,0 +1,236 @@
+"""Recompute: run a function again in backward instead of keeping what it saves."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, Optional
+
+import torch
+from torch.utils import _pytree as pytree
+
+from restow import _enabled
+from restow.errors import InputError, NotDeterministic, Unsupported
+from restow.torch import _owners
+from restow.torch._load import native
+from restow.torch._regions import HostPool, Size, _new_region, name_of
+
+ContextFn = Callable[
+    [], tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractContextManager[Any]]
+]
+
+_CHECKS = {"none": 0, "default": 1, "values": 2}
+
+
+class _Hole:
+    """Where a tensor stood in the arguments."""
+
+    __slots__ = ("index",)
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+
+
+def _take_tensors(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[list[torch.Tensor], list[Any], Any]:
+    """The tensors, and the leaves without them: a frame must not hold tensors in Python."""
+    leaves, structure = pytree.tree_flatten((args, kwargs))
+    tensors: list[torch.Tensor] = []
+    places: list[Any] = []
+    for leaf in leaves:
+        if isinstance(leaf, torch.Tensor):
+            places.append(_Hole(len(tensors)))
+            tensors.append(leaf)
+        else:
+            places.append(leaf)
+    return tensors, places, structure
+
+
+def _refill(
+    places: list[Any], structure: Any, tensors: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    leaves = [tensors[place.index] if isinstance(place, _Hole) else place for place in places]
+    args, kwargs = pytree.tree_unflatten(leaves, structure)
+    return args, kwargs
+
+
+def _check_options(determinism_check: str, early_stop: Any, policy_fn: Any) -> None:
+    if determinism_check not in _CHECKS:
+        allowed = ", ".join(repr(name) for name in _CHECKS)
+        raise InputError(f"determinism_check={determinism_check!r}; allowed are {allowed}")
+    if not isinstance(early_stop, bool):
+        raise InputError(f"early_stop={early_stop!r} is neither True nor False")
+    if policy_fn is not None:
+        raise Unsupported(
+            "selective recompute (policy_fn of checkpoint) is not available in this version; leave "
+            "policy_fn out to recompute everything"
+        )
+
+
+def run_checkpointed(
+    fn: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    *,
+    policy_fn: Any = None,
+    swap_inputs: bool = False,
+    context_fn: Optional[ContextFn] = None,
+    preserve_rng_state: bool = True,
+    determinism_check: str = "default",
+    early_stop: bool = True,
+    group_swap: bool = False,
+    cpu_pool: Optional[HostPool] = None,
+    name: Optional[str] = None,
+    owner: Any = None,
+    min_bytes: Optional[Size] = None,
+    tier: Optional[str] = None,
+) -> Any:
+    """Calls ``fn`` and keeps only its inputs; backward runs it again. See `checkpoint`."""
+    _check_options(determinism_check, early_stop, policy_fn)
+    if not _enabled.is_enabled() or not torch.is_grad_enabled():
+        return fn(*args, **kwargs)
+    forward, replay = (None, None) if context_fn is None else context_fn()
+    site = name or name_of(fn)
+    inputs_region = None
+    if swap_inputs:
+        whose = fn if owner is None else owner
+        _owners.check_can_move(whose, args, kwargs)
+        _owners.remember(whose)
+        inputs_region = _new_region(site, True, None, group_swap, cpu_pool, min_bytes, tier)
+    tensors, places, structure = _take_tensors(args, kwargs)
+
+    def rerun(again: tuple[Any, ...]) -> None:
+        its_args, its_kwargs = _refill(places, structure, again)
+        del again
+        with replay or contextlib.nullcontext():
+            fn(*its_args, **its_kwargs)
+
+    frame = native.begin_frame(
+        site,
+        tuple(tensors),
+        rerun,
+        preserve_rng_state,
+        early_stop,
+        _CHECKS[determinism_check],
+        inputs_region,
+    )
+    del tensors
+    try:
+        if forward is None:
+            return fn(*args, **kwargs)
+        with forward:
+            return fn(*args, **kwargs)
+    finally:
+        frame.end()
+
+
+def checkpoint(
+    function: Callable[..., Any],
+    *args: Any,
+    policy_fn: Any = None,
+    swap_inputs: bool = False,
+    context_fn: Optional[ContextFn] = None,
+    preserve_rng_state: bool = True,
+    determinism_check: str = "default",
+    early_stop: bool = True,
+    group_swap: bool = False,
+    cpu_pool: Optional[HostPool] = None,
+    use_reentrant: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """Runs one call of ``function``, and runs it again in backward instead of keeping what it saves.
+
+    Keywords as in ``torch.utils.checkpoint.checkpoint``, always non-reentrant. ``swap_inputs``
+    moves what the checkpoint itself keeps, its inputs. ``determinism_check``: "default" compares
+    sizes, types, devices and the number of what is saved, "values" also the bytes (slow: for
+    debugging), "none" nothing.
+    """
+    if use_reentrant:
+        raise Unsupported("use_reentrant=True: checkpoints here are always non-reentrant")
+    return run_checkpointed(
+        function,
+        args,
+        kwargs,
+        policy_fn=policy_fn,
+        swap_inputs=swap_inputs,
+        context_fn=context_fn,
+        preserve_rng_state=preserve_rng_state,
+        determinism_check=determinism_check,
+        early_stop=early_stop,
+        group_swap=group_swap,
+        cpu_pool=cpu_pool,
+    )
+
+
+def _without_history(result: Any) -> Any:
+    """Tensors that share memory with the result's and hold no graph, with their need of gradients."""
+    leaves, structure = pytree.tree_flatten(result)
+    kept = [
+        (leaf.detach(), leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
+        for leaf in leaves
+    ]
+    return kept, structure
+
+
+def _with_gradients(kept: list[Any], structure: Any) -> Any:
+    leaves = []
+    for leaf in kept:
+        if isinstance(leaf, tuple) and len(leaf) == 2 and isinstance(leaf[0], torch.Tensor):
+            leaf = leaf[0].detach().requires_grad_(leaf[1])
+        leaves.append(leaf)
+    return pytree.tree_unflatten(leaves, structure)
+
+
+def _placeholders(kept: list[Any]) -> list[Any]:
+    return [
+        (leaf[0].new_empty(0), leaf[1])
+        if isinstance(leaf, tuple) and len(leaf) == 2 and isinstance(leaf[0], torch.Tensor)
+        else leaf
+        for leaf in kept
+    ]
+
+
+def run_excluded(
+    fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any], *, save_output: bool = True
+) -> Any:
+    """Calls ``fn`` once: a surrounding checkpoint keeps its result and what it saves.
+
+    Without ``save_output`` the rerun passes empty tensors on, for a next excluded region that does
+    not run again either. Outside a checkpoint it is a plain call.
+    """
+    from restow.torch._regions import run_kept
+
+    state = native.next_excluded() if _enabled.is_enabled() else None
+    if state is None:
+        return fn(*args, **kwargs)
+    again, number = state
+    if again:
+        kept, structure = native.take_excluded(number)
+        return _with_gradients(kept, structure)
+    result = run_kept(fn, args, kwargs, name=f"excluded {name_of(fn)}")
+    kept, structure = _without_history(result)
+    native.store_excluded((kept if save_output else _placeholders(kept), structure))
+    return result
+
+
+def is_recomputing() -> bool:
+    """Is this code being run again by a checkpoint?"""
+    return bool(native.recompute_state() == 2)
+
+
+class RecomputeState:
+    """Inside a checkpoint: whether this is its forward or the rerun."""
+
+    def __init__(self, recomputing: bool) -> None:
+        self.is_recomputing = recomputing
+
+    def __repr__(self) -> str:
+        return f"RecomputeState(is_recomputing={self.is_recomputing})"
+
+
+def get_recompute_state() -> Optional[RecomputeState]:
+    """The state of the checkpoint around this code; None outside any."""
+    state = native.recompute_state()
+    return None if state == 0 else RecomputeState(state == 2)
+
+
+__all__ = ["NotDeterministic", "checkpoint", "run_checkpointed", "run_excluded"]
