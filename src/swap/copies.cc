@@ -18,10 +18,11 @@ Reason Core::IssueOut(Unit& unit, Stream stream) {
     if (unit.pieces.size() > 1) {
       staging = device_->Allocate(unit.bytes, stream);
       queued = true;
-      for (Piece& piece : unit.pieces) {
-        device_->CopyOnDevice(*staging, piece.at, *piece.memory, unit.From(piece), piece.bytes(),
-                              stream);
+      std::vector<Device::Piece> pieces;
+      for (const Piece& piece : unit.pieces) {
+        pieces.push_back({piece.memory.get(), unit.From(piece), piece.bytes(), piece.at});
       }
+      device_->Gather(*staging, pieces, stream);
     }
     if (!(out == stream)) pool_->events().Mark(stream).Order(*device_, out);
     block->guard.Order(*device_, out);
@@ -70,45 +71,30 @@ Reason Core::IssueOut(Unit& unit, Stream stream) {
 }
 
 // The buffer is allocated on the compute stream; the copy stream waits for that and for the copy
-// out, copies, and records an event that whoever uses the unit waits for.
+// out, copies, and records an event that whoever uses the unit waits for. The pieces of a fused unit
+// share the buffer.
 void Core::IssueIn(Unit& unit, Stream stream, bool demanded) {
   const Stream in = InStream(stream);
-  std::vector<DeviceBuffer> fresh;
-  DeviceBuffer staging;
+  DeviceBuffer fresh;
   EventRef begun, ready;
-  bool queued = false, ordered = true;
+  bool queued = false;
   try {
-    for (const Piece& piece : unit.pieces) {
-      fresh.push_back(Allocate(piece.bytes(), stream, demanded));
-      ordered = ordered && fresh.back()->FreesInOrderOf(stream);
-    }
-    if (unit.pieces.size() > 1) staging = Allocate(unit.bytes, stream, demanded);
+    fresh = Allocate(unit.bytes, stream, demanded);
     if (!(in == stream)) pool_->events().Mark(stream).Order(*device_, in);
     unit.out.Order(*device_, in);
     begun = TraceMark(in);
     queued = true;
-    CopyPiecesIn(unit, fresh, staging, in);
+    device_->CopyIn(*fresh, 0, unit.block.data, unit.bytes, in);
     ready = pool_->events().Mark(in);
   } catch (...) {
-    if (queued && !Settle(in)) {
-      fresh.push_back(std::move(staging));
-      Quarantine(std::move(fresh));
-    }
+    if (queued && !Settle(in)) Quarantine({std::move(fresh)});
     throw;
   }
+  const bool ordered = fresh->FreesInOrderOf(stream);
   const double now = Now();
   Trace(unit, Direction::kIn, std::move(begun), ready, now);
   Locked locked(*this);
-  if (staging) {
-    Grave grave;
-    grave.until = ready;
-    grave.stream = in;
-    grave.memory.push_back(std::move(staging));
-    graves_.push_back(std::move(grave));
-  }
-  for (std::size_t i = 0; i < fresh.size(); ++i) {
-    unit.pieces[i].memory = std::move(fresh[i]);
-  }
+  for (Piece& piece : unit.pieces) piece.memory = fresh;
   unit.native = false;
   unit.last_touch = unit.ready = std::move(ready);
   unit.copied_on = in;
@@ -120,19 +106,6 @@ void Core::IssueIn(Unit& unit, Stream stream, bool demanded) {
   Move(unit, Change::kPrefetch, now);
   CountBrought(unit, true);
   stats_.bytes_in += static_cast<std::int64_t>(unit.bytes);
-}
-
-void Core::CopyPiecesIn(Unit& unit, const std::vector<DeviceBuffer>& fresh,
-                        const DeviceBuffer& staging, Stream in) {
-  if (!staging) {
-    device_->CopyIn(*fresh.front(), 0, unit.block.data, unit.bytes, in);
-    return;
-  }
-  device_->CopyIn(*staging, 0, unit.block.data, unit.bytes, in);
-  for (std::size_t i = 0; i < fresh.size(); ++i) {
-    const Piece& piece = unit.pieces[i];
-    device_->CopyOnDevice(*fresh[i], 0, *staging, piece.at, piece.bytes(), in);
-  }
 }
 
 // At a use, what the engine holds for later gives way.

@@ -157,8 +157,6 @@ class Core {
   Reason IssueOut(Unit& unit, Stream stream);
   void CopyPiecesOut(Unit& unit, const HostBlock& block, Stream compute, Stream out);
   void IssueIn(Unit& unit, Stream stream, bool demanded);
-  void CopyPiecesIn(Unit& unit, const std::vector<DeviceBuffer>& fresh, const DeviceBuffer& staging,
-                    Stream in);
   DeviceBuffer Allocate(std::size_t bytes, Stream stream, bool demanded);
   bool Settle(Stream stream) noexcept;
   void Quarantine(std::vector<DeviceBuffer> memory) noexcept;

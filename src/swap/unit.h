@@ -104,7 +104,8 @@ struct alignas(64) Unit : UnitCore {
   Pieces pieces;
 
   // Where the saved part of a piece begins in its memory.
-  std::size_t From(const Piece& piece) const { return native ? piece.key.offset : 0; }
+  // What was brought back of a fused unit lies as in its host copy.
+  std::size_t From(const Piece& piece) const { return native ? piece.key.offset : piece.at; }
 
   RegionState* open_in = nullptr;  // a fused unit that still takes pieces
   HostBlock block;                 // host copy, valid or under way

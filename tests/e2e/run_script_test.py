@@ -22,8 +22,7 @@ class RunScriptTest(unittest.TestCase):
         self.assertIn("usage", run.stderr)
 
     def test_what_is_not_available_says_so(self):
-        for arguments in (["fuzz"], ["python-mindspore"],
-                          ["test", "torch"], ["test", "mindspore"]):
+        for arguments in (["fuzz"], ["python-mindspore"], ["test", "mindspore"]):
             run = self.run_script(*arguments)
             self.assertEqual((run.returncode, run.stdout), (3, ""), arguments)
             self.assertIn("not available in this version", run.stderr)

@@ -158,6 +158,18 @@ class Accelerator final : public TorchDevice {
     const at::Tensor target = DeviceBytes(StorageOf(to), offset, bytes);
     Copy(target, HostBytes(from, bytes), stream);
   }
+  // One operator for all of them.
+  void Gather(swap::DeviceMemory& to, std::span<const Piece> pieces,
+              swap::Stream stream) override {
+    std::vector<at::Tensor> targets, sources;
+    for (const Piece& piece : pieces) {
+      targets.push_back(DeviceBytes(StorageOf(to), piece.at, piece.bytes));
+      sources.push_back(DeviceBytes(StorageOf(*piece.from), piece.offset, piece.bytes));
+    }
+    const InternalOps internal;
+    const OnStream on(impl_, device_, stream);
+    at::_foreach_copy_(targets, sources, /*non_blocking=*/true);
+  }
   void CopyOnDevice(swap::DeviceMemory& to, std::size_t to_offset, swap::DeviceMemory& from,
                     std::size_t from_offset, std::size_t bytes, swap::Stream stream) override {
     Copy(DeviceBytes(StorageOf(to), to_offset, bytes),

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "restow/io/document.h"
+#include "restow/schema/activation_plan.h"
 #include "restow/schema/job.h"
 
 namespace restow {
@@ -74,5 +75,21 @@ Calibration ReadWholeCalibration(const Node& document);
 Calibration ReadCalibrationFile(const std::string& path);
 // What a calibration written to `path` is called in reports: the file's name without its suffix.
 std::string CalibrationId(const std::string& path);
+
+// The text of a `restow.activation-plan/1`; `name` is what messages call it. Errors: kBadInput with
+// position for another schema or number, an unknown mode or key, a missing or impossible value.
+ActivationPlan ReadActivationPlan(const std::string& text, const std::string& name);
+
+// A module and the region of the plan, by index, that it is run under.
+struct ModuleMatch {
+  std::string module;
+  int region = 0;
+};
+// What the plan's regions make of a model's modules, in the order of `module_names`. The first
+// region whose pattern matches takes a module; modules that none matches are left out.
+// Errors: kBadInput for a pattern that matches no module, naming modules near it, and for a module
+// that lies inside another when neither is kept.
+std::vector<ModuleMatch> MatchModules(const ActivationPlan& plan,
+                                      const std::vector<std::string>& module_names);
 
 }  // namespace restow

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 
 namespace restow::swap {
 
@@ -136,6 +137,19 @@ class Device {
                        Stream stream) = 0;
   virtual void CopyIn(DeviceMemory& to, std::size_t offset, const void* from, std::size_t bytes,
                       Stream stream) = 0;
+  // One piece of device memory and its place in another.
+  struct Piece {
+    DeviceMemory* from = nullptr;
+    std::size_t offset = 0, bytes = 0;
+    std::size_t at = 0;
+  };
+  // Requires: copies_on_device. Copies all pieces into `to`; a device that can do it in fewer calls
+  // than one each overrides it.
+  virtual void Gather(DeviceMemory& to, std::span<const Piece> pieces, Stream stream) {
+    for (const Piece& piece : pieces) {
+      CopyOnDevice(to, piece.at, *piece.from, piece.offset, piece.bytes, stream);
+    }
+  }
   // Requires: copies_on_device.
   virtual void CopyOnDevice(DeviceMemory& to, std::size_t to_offset, DeviceMemory& from,
                             std::size_t from_offset, std::size_t bytes, Stream stream) {
