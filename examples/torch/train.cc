@@ -36,7 +36,9 @@ struct Net : torch::nn::Module {
       Block& block = blocks[i];
       if (!move) {
         x = block->forward(x);
-      } else if (i + 1 < blocks.size()) {
+        continue;
+      }
+      if (i + 1 < blocks.size()) {
         x = restow::libtorch::Swap(*block, x, {.name = "block", .min_bytes = 0});
       } else {
         x = restow::libtorch::Checkpoint(*block, x);

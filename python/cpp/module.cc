@@ -4,6 +4,7 @@
 #include "cpp/answer.h"
 #include "cpp/catalogue.h"
 #include "cpp/errors.h"
+#include "cpp/plan_matching.h"
 #include "cpp/planning.h"
 #include "cpp/request.h"
 #include "cpp/validation.h"
@@ -16,6 +17,7 @@ PYBIND11_MODULE(_restow, m) {
   restow::python::RegisterRequests(m);
   restow::python::RegisterAnswers(m);
   restow::python::RegisterPlanning(m);
+  restow::python::RegisterPlanMatching(m);
   restow::python::RegisterCatalogue(m);
   restow::python::RegisterValidation(m);
 }

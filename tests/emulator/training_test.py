@@ -72,7 +72,7 @@ def test_training_leaves_no_device_memory_behind():
 
 def test_the_snippet_of_the_readme_trains():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (code,) = re.findall(r'\./run python -c "\n(import restow\.emulator.*?)\n"\n', text, re.S)
+    (code,) = re.findall(r'\./run python -c "\n(import restow\.emulator as emu.*?)\n"\n', text, re.S)
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
     runs = [
         subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True)

@@ -1,0 +1,41 @@
+"""What the engine's measurements share: seeds, answers checked before anything is timed, JSON out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+
+def require(condition: bool, what: str) -> None:
+    """A benchmark of wrong answers is worth nothing."""
+    if not condition:
+        sys.exit(f"engine bench: {what}")
+
+
+def same(first: Sequence[torch.Tensor], second: Sequence[torch.Tensor]) -> bool:
+    """Bit for bit."""
+    return len(first) == len(second) and all(
+        torch.equal(a, b) for a, b in zip(first, second, strict=True)
+    )
+
+
+def arguments(define: Callable[[argparse.ArgumentParser], None]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    define(parser)
+    parser.add_argument("--small", action="store_true", help="sizes for a test, not for figures")
+    return parser.parse_args()
+
+
+def answer(figures: Any) -> None:
+    """The last line of standard output, for the driver."""
+    print(json.dumps(figures), flush=True)
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)

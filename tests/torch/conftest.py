@@ -1,0 +1,105 @@
+"""Each setting is a device, a schedule of its copies and a hook path; each leaves nothing behind."""
+
+import gc
+import pathlib
+import sys
+
+import pytest
+import torch
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+
+import restow.emulator as emu  # noqa: E402
+import restow.torch as rt  # noqa: E402
+from helpers import SETTINGS, Setting, defaults, settle  # noqa: E402
+
+# torch.utils.checkpoint keeps a device's random numbers only where its module says this, as
+# torch.cuda does.
+torch.emu._initialized = True
+# The emulator's own _efficientzerotensor (second derivatives of abs, forward mode) has no memory.
+EMULATOR = torch.library.Library("aten", "IMPL")
+EMULATOR.impl(
+    "_efficientzerotensor",
+    lambda size, dtype=None, layout=None, device=None, pin_memory=None: torch.zeros(
+        size, dtype=dtype, device=device
+    ),
+    "PrivateUse1",
+)
+# Small tensors gain nothing from more, and other tests run beside these.
+torch.set_num_threads(1)
+# What is imported by now lives for good: the collections below need not walk it each time.
+gc.collect()
+gc.freeze()
+
+FAILED = pytest.StashKey[bool]()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
+
+
+def forget_the_last_failure():
+    """pytest keeps the last traceback for debuggers, and with it what the failed test held."""
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        sys.__dict__.pop(name, None)
+
+
+def restowed(setting: Setting, folder, request):
+    """Configures, hands out the setting, and checks that nothing is left of the test."""
+    forget_the_last_failure()
+    gc.collect()
+    emu.reset()
+    defaults(folder, setting.hooks)
+    rt.reset_stats()
+    if setting.schedule:
+        emu.configure(schedule=setting.schedule, seed=1)
+    device_bytes = emu.memory_allocated()
+    yield setting
+    gc.collect()
+    settle()
+    races, stats, left = emu.races(), rt.stats(), emu.memory_allocated() - device_bytes
+    emu.reset()
+    defaults(folder, "proxy")
+    # A failed test's traceback holds what the test held.
+    if request.node.stash.get(FAILED, False):
+        return
+    assert races == []
+    assert stats.units == 0
+    assert stats.host_used_bytes == 0
+    assert left == 0, "device bytes that outlive the test"
+    # What the test has imported stays too.
+    gc.freeze()
+
+
+@pytest.fixture(scope="session")
+def file_folder(tmp_path_factory):
+    """Where the file tier keeps what CPU tensors hold."""
+    return tmp_path_factory.mktemp("tier")
+
+
+@pytest.fixture(params=list(SETTINGS))
+def setting(request, file_folder):
+    yield from restowed(SETTINGS[request.param], file_folder, request)
+
+
+@pytest.fixture(params=[name for name in SETTINGS if name.startswith("emu")])
+def emu_setting(request, file_folder):
+    """For what only a device with streams has."""
+    yield from restowed(SETTINGS[request.param], file_folder, request)
+
+
+@pytest.fixture(params=["cpu-proxy", "cpu-python"])
+def cpu_setting(request, file_folder):
+    """For what the emulated device does not implement."""
+    yield from restowed(SETTINGS[request.param], file_folder, request)
+
+
+@pytest.fixture(params=["cpu-proxy", "emu-late-python"])
+def two_settings(request, file_folder):
+    """One of each device and hook path, for what is slow."""
+    yield from restowed(SETTINGS[request.param], file_folder, request)

@@ -1,0 +1,509 @@
+"""Bad use and faults: a clear error or a stated fallback, and nothing left behind."""
+
+import pathlib
+
+import pytest
+import torch
+from helpers import (
+    SWAPS,
+    WAYS,
+    Boom,
+    Recorder,
+    assert_same,
+    boom,
+    checkpoint,
+    expect_changes_under_a_copy,
+    explained,
+    gradients,
+    message_of,
+    must_swap,
+    plain,
+    script,
+    swap,
+)
+from torch import nn
+
+import restow
+import restow.emulator as emu
+import restow.torch as rt
+
+
+def work(t):
+    return (t * 2).exp().sin() * t
+
+
+def gradient_of_work(x):
+    t = x.detach().requires_grad_()
+    work(t).sum().backward()
+    return gradients(t)
+
+
+NO_TIER = """
+import torch
+import restow
+import restow.torch as rt
+
+x = torch.randn(4, 4, requires_grad=True)
+must = lambda t: rt.CheckpointPolicy.MUST_SWAP
+def region():
+    with rt.region("swap", policy_fn=must):
+        return x.exp()
+def wrapper():
+    return rt.swap_wrapper(torch.nn.Linear(4, 4), must)(x)
+for call in (lambda: rt.swap(torch.exp, x, policy_fn=must), region, wrapper):
+    try:
+        call()
+    except restow.Unsupported as error:
+        assert "file_dir" in str(error), error
+    else:
+        raise AssertionError("swap without effect was taken")
+assert rt.stats().units == 0
+y = rt.checkpoint(torch.exp, x)
+with rt.region("keep"):
+    y = y * x
+y.sum().backward()
+with restow.disabled():
+    rt.swap(torch.exp, x, policy_fn=must).sum().backward()
+print("done")
+"""
+
+
+def test_swap_that_cannot_have_an_effect_is_refused_with_the_remedy():
+    done = script(NO_TIER)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_the_environment_names_the_file_tier_and_switches_the_engine_off(tmp_path):
+    code = """
+import torch
+import restow.torch as rt
+x = torch.randn(512, 1024, requires_grad=True)
+y = rt.swap(torch.exp, x * 1)
+print(rt.stats().bytes_out)
+y.sum().backward()
+"""
+    done = script(code, RESTOW_FILE_DIR=str(tmp_path))
+    assert (done.returncode, done.stdout) == (0, f"{512 * 1024 * 4}\n"), done.stderr
+    done = script(code, RESTOW_ENABLED="0")
+    assert (done.returncode, done.stdout) == (0, "0\n"), done.stderr
+
+
+def test_disabled_regions_are_plain_calls(setting):
+    x = setting.leaf(4, 5)
+    rt.reset_stats()
+    with restow.disabled():
+        for way in WAYS.values():
+            y = way(work, x)
+            assert rt.stats().units == 0
+            y.sum().backward()
+            assert_same(gradient_of_work(x), gradients(x))
+            x.grad = None
+    assert rt.stats().bytes_out == 0 and rt.stats().recomputed_regions == 0
+
+
+ANSWERS = {
+    "none": None,
+    "true": True,
+    "a word": "MUST_SWAP",
+    "prefer save": rt.CheckpointPolicy.PREFER_SAVE,
+    "prefer recompute": rt.CheckpointPolicy.PREFER_RECOMPUTE,
+    "must recompute": rt.CheckpointPolicy.MUST_RECOMPUTE,
+    "another enumeration's": torch.utils.checkpoint.CheckpointPolicy.PREFER_SAVE,
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_an_unknown_answer_of_a_policy_is_an_error_that_shows_it(setting, answer):
+    x = setting.leaf(4, 5)
+    value = ANSWERS[answer]
+    kinds = (restow.Error, TypeError, ValueError)
+    text = message_of(kinds[0], rt.swap, work, x * 1, policy_fn=lambda t: value)
+    shown = getattr(value, "name", repr(value))
+    assert shown in text
+    assert rt.stats().units == 0
+    swap(work, x).sum().backward()
+    assert_same(gradient_of_work(x), gradients(x))
+
+
+def test_torchs_own_answers_are_taken(setting):
+    torchs = torch.utils.checkpoint.CheckpointPolicy
+    x = setting.leaf(4, 5)
+    rt.reset_stats()
+    rt.swap(work, x, policy_fn=lambda t: torchs.MUST_SAVE).sum().backward()
+    assert rt.stats().bytes_out == 0
+    assert_same(gradient_of_work(x), gradients(x))
+
+
+def test_a_policy_is_asked_once_per_eligible_tensor_saved(setting):
+    weight = nn.Parameter(setting.random(5, 5))
+    asked = []
+
+    def policy(t):
+        asked.append(tuple(t.shape))
+        return rt.CheckpointPolicy.MUST_SWAP
+
+    x = setting.leaf(4, 5) * 1
+    # The product saves x and a view of the weight, tanh its result, mul both of its factors.
+    y = rt.swap(lambda t: (t @ weight).tanh() * t, x, policy_fn=policy)
+    assert asked == [(4, 5)] * 4
+    y.sum().backward()
+    assert asked == [(4, 5)] * 4, "nobody asks again in backward"
+
+
+def test_an_exception_in_a_policy_reaches_the_user_and_nothing_stays(setting):
+    x = setting.leaf(4, 5)
+    answers = iter([rt.CheckpointPolicy.MUST_SWAP])
+
+    def policy(t):
+        try:
+            return next(answers)
+        except StopIteration:
+            raise Boom("in a policy") from None
+
+    with boom():
+        rt.swap(work, x, policy_fn=policy)
+    assert rt.stats().units == 0
+    swap(work, x).sum().backward()
+    assert_same(gradient_of_work(x), gradients(x))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_exception_in_forward_leaves_nothing(setting, way):
+    x = setting.leaf(4, 5)
+
+    def fails(t):
+        t = work(t)
+        raise Boom(str(t.shape))
+
+    for _ in range(3):
+        with boom():
+            WAYS[way](fails, x)
+        assert rt.stats().units == 0
+    WAYS[way](work, x).sum().backward()
+    assert_same(gradient_of_work(x), gradients(x))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_exception_in_a_hook_of_backward_leaves_nothing(setting, way):
+    x = setting.leaf(4, 5)
+
+    def refuse(grad):
+        raise Boom("in a hook")
+
+    def fn(t):
+        y = work(t)
+        if y.requires_grad:
+            y.register_hook(refuse)
+        return work(y)
+
+    y = WAYS[way](fn, x)
+    with boom():
+        y.sum().backward()
+    del y
+    assert rt.stats().units == 0
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("way", ["checkpoint", "checkpoint_swapped"])
+def test_an_exception_in_a_recompute_reaches_the_user(setting, way):
+    x = setting.leaf(4, 5)
+
+    def fn(t):
+        y = work(t)
+        if rt.is_recomputing():
+            raise Boom("in a recompute")
+        return work(y)
+
+    y = WAYS[way](fn, x)
+    with boom():
+        y.sum().backward()
+    assert not rt.is_recomputing()
+    del y
+    assert rt.stats().units == 0
+
+
+def test_an_exception_out_of_a_region_closes_it(setting):
+    x = setting.leaf(4, 5)
+    with boom(), rt.region("swap", policy_fn=must_swap), rt.group("g"):
+        raise Boom("between")
+    rt.reset_stats()
+    y = work(x)
+    assert rt.stats().bytes_out == 0, "what is saved outside is nobody's"
+    y.sum().backward()
+    assert_same(gradient_of_work(x), gradients(x))
+
+
+@pytest.mark.parametrize("mode", ["recompute", "swapp", "", None])
+def test_a_mode_a_region_does_not_have_is_refused_by_name(setting, mode):
+    def enter():
+        with rt.region(mode):
+            raise AssertionError("entered")
+
+    kinds = (restow.Error, TypeError, ValueError)
+    try:
+        enter()
+    except kinds as error:
+        assert repr(mode).strip("'\"") in str(error)
+    else:
+        raise AssertionError("taken")
+
+
+HOST_FULL = """
+import torch
+import restow.emulator as emu
+import restow.torch as rt
+rt.configure(host_cap=8192, min_bytes=0, hooks={hooks!r})
+emu.configure(schedule={schedule!r}, seed=1)
+must = lambda t: rt.CheckpointPolicy.MUST_SWAP
+work = lambda t: (t * 2).exp().sin() * t
+x = torch.randn(64, 64, device="emu", requires_grad=True)
+small = torch.randn(8, 8, device="emu", requires_grad=True)
+y, z = rt.swap(work, x, policy_fn=must), rt.swap(work, small, policy_fn=must)
+rows = explained()
+kept = [row for row in rows if row.decision == "kept"]
+assert kept and all(row.bytes == 16384 for row in kept), rows
+assert all("host" in row.reason for row in kept), kept
+assert 0 < rt.stats().bytes_out <= 8192
+(y.sum() + z.sum()).backward()
+for leaf in (x, small):
+    t = leaf.detach().requires_grad_()
+    work(t).sum().backward()
+    assert torch.equal(t.grad.cpu(), leaf.grad.cpu())
+del y, z
+assert rt.stats().units == 0
+assert emu.races() == []
+print("done")
+"""
+
+
+@pytest.mark.parametrize(("schedule", "hooks"), [("late", "proxy"), ("random", "python")])
+def test_with_host_memory_exhausted_tensors_stay_and_it_is_said(schedule, hooks):
+    done = script(HOST_FULL.format(schedule=schedule, hooks=hooks))
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+def test_with_host_memory_exhausted_a_file_tier_takes_the_rest(emu_setting):
+    rt.configure(host_cap=32768)
+    x = emu_setting.leaf(64, 64)
+    rt.reset_stats()
+    outputs = [swap(work, x * factor) for factor in (1, 2, 3)]
+    rt.stats()
+    sum(y.sum() for y in outputs).backward()
+    t = x.detach().requires_grad_()
+    sum(work(t * factor).sum() for factor in (1, 2, 3)).backward()
+    assert_same(gradients(t), gradients(x))
+    assert rt.stats().bytes_out > 0
+
+
+def test_a_pin_failure_is_counted_and_the_gradients_are_right(emu_setting):
+    emu.configure(pinned_capacity=4096)
+    x = emu_setting.leaf(64, 64)
+    rt.reset_stats()
+    swap(work, x).sum().backward()
+    assert rt.stats().pin_failures > 0
+    assert_same(gradient_of_work(x), gradients(x))
+
+
+def fill(bytes_left):
+    """Takes all device memory but so many bytes."""
+    size = torch.emu.mem_get_info(0)[0] - bytes_left
+    return torch.empty(size, dtype=torch.uint8, device="emu")
+
+
+def test_device_memory_exhausted_in_unpack_is_torchs_error_and_the_step_can_be_repeated(emu_setting):
+    x = emu_setting.leaf(64, 64)
+    y = swap(lambda t: (t * 2).exp().sin(), x)
+    z = swap(torch.sin, x * 1)
+    torch.accelerator.synchronize()
+    rt.stats()
+    swap(torch.sin, x * 1)
+    emu.set_capacity(emu.memory_allocated() + 1024)
+    message_of(torch.OutOfMemoryError, y.sum().backward)
+    assert x.grad is None
+    del y, z
+    emu.set_capacity("1GiB")
+    swap(work, x).sum().backward()
+    assert_same(gradient_of_work(x), gradients(x))
+    assert rt.stats().units == 0
+
+
+def test_device_memory_short_in_unpack_releases_what_was_prefetched_and_goes_on(emu_setting):
+    size = 64 * 64 * 4
+    torch.manual_seed(0)
+    x = emu_setting.leaf(64, 64)
+
+    def forward(run):
+        y = x
+        for _ in range(6):
+            y = run(lambda t: t.sin(), y)
+        return y
+
+    def once(run, room=None):
+        x.grad = None
+        y = forward(run)
+        torch.accelerator.synchronize()
+        filler = None
+        if room is not None:
+            loss = y.sum()
+            del y
+            filler = fill(room)
+        else:
+            loss = y.sum()
+        loss.backward()
+        del filler
+        return gradients(x)
+
+    emu.set_capacity("16MiB")
+    expected = once(plain)
+    for _ in range(2):
+        once(swap)
+    # The unit in use, two gradients of this size, and the scalar's: no room to prefetch far ahead.
+    assert_same(expected, once(swap, room=6 * size))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_graphs_dropped_without_backward_leave_nothing(setting, way):
+    x = setting.leaf(32, 32)
+    for _ in range(3):
+        y = WAYS[way](work, x)
+        del y
+        assert rt.stats().units == 0
+
+
+def test_a_slot_that_outlives_its_region_and_its_inputs_works(setting):
+    expected = []
+
+    def forward():
+        x = setting.leaf(8, 8)
+        y = swap(work, x * 1)
+        expected.extend(gradient_of_work(x))
+        return y, x
+
+    y, x = forward()
+    y.sum().backward()
+    assert_same(expected, gradients(x))
+
+
+@pytest.mark.parametrize("way", SWAPS)
+def test_a_tensor_changed_while_its_copy_out_is_in_flight_is_found_out(emu_setting, way):
+    emu.configure(d2h="1KB/s")
+    x = emu_setting.leaf(8, 8)
+    h = x * 2
+    y = WAYS[way](torch.sin, h)
+    h.add_(1)
+    message_of(restow.ModifiedInPlace, y.sum().backward)
+    del y
+    expect_changes_under_a_copy()
+
+
+def test_non_deterministic_recompute_names_what_differs(setting):
+    flips = iter([True, False])
+
+    def fn(t):
+        if next(flips):
+            return t[:3].exp().sum()
+        return t[:2].exp().sum()
+
+    x = setting.leaf(4, 5)
+    y = checkpoint(fn, x)
+    text = message_of(restow.NotDeterministic, y.backward)
+    assert "3, 5" in text and "2, 5" in text
+    assert x.grad is None
+
+
+WRONG = {
+    "host_cap": "a lot",
+    "window": "-1GiB",
+    "min_bytes": -5,
+    "hooks": "both",
+    "file_cap": "3 parsecs",
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_setting_that_makes_no_sense_is_refused_and_changes_nothing(setting, name):
+    kinds = (restow.Error, TypeError, ValueError)
+    try:
+        rt.configure(**{name: WRONG[name]})
+    except kinds as error:
+        assert str(WRONG[name]).lstrip("-").split()[0] in str(error) or name in str(error)
+    else:
+        raise AssertionError("taken")
+    x = setting.leaf(4, 5)
+    swap(work, x).sum().backward()
+    assert_same(gradient_of_work(x), gradients(x))
+
+
+def test_a_file_directory_that_does_not_exist_is_refused_by_name():
+    code = """
+import restow.torch as rt
+try:
+    rt.configure(file_dir="/nonexistent/folder")
+    import torch
+    x = torch.ones(4, requires_grad=True)
+    rt.swap(torch.exp, x * 1, policy_fn=lambda t: rt.CheckpointPolicy.MUST_SWAP)
+except Exception as error:
+    assert "/nonexistent/folder" in str(error), error
+    print("refused")
+"""
+    done = script(code)
+    assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
+
+
+def test_a_marked_tensor_outside_any_region_warns_once_per_tag(setting):
+    x = setting.leaf(4, 5)
+    tag = f"mark {setting.device} {setting.schedule} {setting.hooks}"
+    with pytest.warns(UserWarning, match=tag) as caught:
+        assert rt.swap_tensor_wrapper(x, tag=tag) is x
+        assert rt.swap_tensor_wrapper(x, tag=tag) is x
+    assert len(caught) == 1
+
+
+def test_marked_tensors_of_any_nesting_move_whatever_their_size(setting):
+    rt.configure(min_bytes="1GiB")
+    x = setting.leaf(4, 5)
+    rt.reset_stats()
+    with rt.region("swap"):
+        inner = {"a": [x * 2], "b": (x * 3, None)}
+        assert rt.swap_tensor_wrapper(inner, tag="nested") is inner
+        y = inner["a"][0].sin() + inner["b"][0].sin() + (x * 4).sin()
+    # The two marked ones; the third is smaller than the threshold.
+    assert rt.stats().bytes_out == 2 * x.nbytes
+    y.sum().backward()
+    t = x.detach().requires_grad_()
+    ((t * 2).sin() + (t * 3).sin() + (t * 4).sin()).sum().backward()
+    assert_same(gradients(t), gradients(x))
+
+
+def test_the_file_tiers_files_are_gone_when_nothing_is_held(cpu_setting, file_folder):
+    x = cpu_setting.leaf(64, 64)
+    y = swap(work, x)
+    y.sum().backward()
+    del y
+    x.grad = None
+    done = script(
+        f"""
+import pathlib, torch, tempfile
+import restow.torch as rt
+folder = tempfile.mkdtemp(dir={str(file_folder)!r})
+rt.configure(file_dir=folder, min_bytes=0)
+x = torch.randn(64, 64, requires_grad=True)
+y = rt.swap(lambda t: t.exp().sin(), x * 1, policy_fn=lambda t: rt.CheckpointPolicy.MUST_SWAP)
+print(folder)
+"""
+    )
+    assert done.returncode == 0, done.stderr
+    left = [p for p in pathlib.Path(done.stdout.strip()).rglob("*") if p.is_file()]
+    assert left == []
+
+
+def test_saved_values_come_back_from_wherever_they_were(setting):
+    """The pattern of every byte, through the tier or the host and back."""
+    x = setting.leaf(3)
+    original = torch.arange(65536, dtype=torch.int32, device=setting.device)
+    found = []
+    y = swap(Recorder.apply, x, lambda saved: found.append(saved[0].clone()), original * 1)
+    torch.accelerator.synchronize()
+    swap(torch.sin, x * 1)
+    y.sum().backward()
+    assert_same([original], found)

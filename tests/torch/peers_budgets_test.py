@@ -1,0 +1,87 @@
+"""What users of other offloading tools reported: host memory, budgets, reports (B40 to B44)."""
+
+import torch
+from helpers import (
+    Recorder,
+    assert_same,
+    explained,
+    gradients,
+    plain,
+    swap,
+)
+from torch import nn
+
+import restow.emulator as emu
+import restow.torch as rt
+
+
+def train(setting, run):
+    torch.manual_seed(0)
+    layers = [nn.Linear(64, 64).to(setting.device) for _ in range(4)]
+    x = setting.leaf(16, 64)
+    y = x
+    for layer in layers:
+        y = run(lambda t, layer=layer: layer(t).tanh(), y)
+    y.sum().backward()
+    return gradients(x, *(p for layer in layers for p in layer.parameters()))
+
+
+def test_b40_memory_that_cannot_be_pinned_is_counted_and_the_step_is_right(emu_setting):
+    emu.configure(pinned_capacity=0)
+    expected = train(emu_setting, plain)
+    rt.reset_stats()
+    assert_same(expected, train(emu_setting, swap))
+    assert rt.stats().pin_failures > 0
+
+
+def test_b41_odd_sizes_reserve_at_most_a_tenth_more_than_they_use(emu_setting):
+    """33 MB rounded to a power of two would be 64 MB. Sizes of large blocks are whole pages."""
+    x = emu_setting.leaf(3)
+    sizes = [1_300_001, 1_700_003, 2_100_005, 3_333_331]
+    tensors = [torch.ones(n, dtype=torch.uint8, device="emu") for n in sizes]
+    y = swap(Recorder.apply, x, lambda saved: None, *tensors)
+    stats = rt.stats()
+    assert stats.host_used_bytes >= sum(sizes)
+    assert stats.host_reserved_bytes <= 1.1 * stats.host_used_bytes
+    y.sum().backward()
+    assert_same([torch.ones_like(x)], gradients(x))
+
+
+def test_b44_a_peak_that_swap_cannot_lower_is_explained(emu_setting):
+    """The saved tensor is the user's own, and stays alive whatever the engine does."""
+    x = emu_setting.leaf(64, 64)
+    logits = x * 2
+    y = swap(torch.sin, logits)
+    torch.accelerator.synchronize()
+    swap(torch.sin, x * 1)
+    assert rt.stats().held_elsewhere_bytes == logits.nbytes
+    assert any("held" in row.reason for row in explained())
+    y.sum().backward()
+
+
+def test_b44_every_tensor_has_a_line_that_says_what_happened_to_it(setting):
+    rt.reset_stats()
+    x = setting.leaf(4, 6)
+    answers = {24: rt.CheckpointPolicy.MUST_SWAP, 6: rt.CheckpointPolicy.MUST_SAVE}
+    with rt.region("swap", policy_fn=lambda t: answers[t.numel()], name="here"):
+        y = (x * 2).exp()
+        z = (x[0] * 2).exp()
+    rows = explained()
+    found = {row.decision: row for row in rows}
+    assert found["moved"].bytes == 24 * 4
+    assert found["kept"].bytes == 6 * 4
+    assert all(row.label.endswith(("(4, 6)", "(6,)", "[4, 6]", "[6]")) for row in rows)
+    text = str(rt.explain())
+    assert "moved" in text and "kept" in text and "here" in text
+    (y.sum() + z.sum()).backward()
+
+
+def test_b40_the_engine_says_how_much_it_holds(setting):
+    x = setting.leaf(64, 64)
+    y = swap(lambda t: (t * 2).exp(), x)
+    torch.accelerator.synchronize()
+    if setting.on_emu:
+        assert rt.stats().host_used_bytes >= 64 * 64 * 4
+    else:
+        assert rt.stats().file_bytes >= 64 * 64 * 4
+    y.sum().backward()
