@@ -16,6 +16,7 @@ from helpers import (
     gradients,
     message_of,
     plain,
+    settle,
     swap,
 )
 from torch import nn
@@ -294,32 +295,43 @@ def test_case_15_micro_batches_whose_regions_interleave(setting):
     setting.compare(scenario)
 
 
+class Trainee:
+    """A model and its batches, on the device before any thread starts."""
+
+    def __init__(self, device, seed):
+        torch.manual_seed(seed)
+        self.layers = [nn.Linear(6, 6).to(device) for _ in range(3)]
+        self.batches = [torch.randn(4, 6).to(device) for _ in range(4)]
+        self.failed = []
+
+    def train(self, run):
+        try:
+            for x in self.batches:
+                for layer in self.layers:
+                    x = run(lambda t, layer=layer: layer(t).tanh(), x)
+                x.sum().backward()
+        except Exception as error:
+            self.failed.append(repr(error))
+
+    def gradients(self):
+        return gradients(*(p for layer in self.layers for p in layer.parameters()))
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_case_15_two_threads_train_two_models(setting, way):
-    def train(run, seed, results):
-        generator = torch.Generator().manual_seed(seed)
-        layers = [nn.Linear(6, 6).to(setting.device) for _ in range(3)]
-        with torch.no_grad():
-            for layer in layers:
-                for p in layer.parameters():
-                    p.copy_(torch.randn(p.shape, generator=generator))
-        for _ in range(4):
-            x = torch.randn(4, 6, generator=generator).to(setting.device)
-            y = x
-            for layer in layers:
-                y = run(lambda t, layer=layer: layer(t).tanh(), y)
-            y.sum().backward()
-        results[seed] = gradients(*(p for layer in layers for p in layer.parameters()))
-
-    expected, actual = {}, {}
-    for seed in (1, 2):
-        train(plain, seed, expected)
-    threads = [threading.Thread(target=train, args=(WAYS[way], seed, actual)) for seed in (1, 2)]
+    expected, actual = ([Trainee(setting.device, seed) for seed in (1, 2)] for _ in range(2))
+    settle()
+    for one in expected:
+        one.train(plain)
+    threads = [threading.Thread(target=one.train, args=(WAYS[way],), daemon=True) for one in actual]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
-    assert_same(expected, dict(sorted(actual.items())))
+        thread.join(timeout=60)
+    assert not any(thread.is_alive() for thread in threads), "the threads wait for one another"
+    assert [one.failed for one in actual] == [[], []]
+    settle()
+    assert_same([one.gradients() for one in expected], [one.gradients() for one in actual])
 
 
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])

@@ -1,19 +1,23 @@
 """Wrappers under fully_shard, DDP, distributed checkpoints, tensor parallel plans, torch.compile.
 
-The wrappers here are a user's own, which opens no region, so that names and hooks are tested alone;
-wrapper_regions_test.py runs regions.
+Most wrappers here are a user's own, which opens no region, so that names and hooks are tested
+alone; the last tests run regions.
 """
 
 import pytest
 import torch
 import torch.distributed as dist
+from helpers import assert_same, defaults
 from torch import nn
 from wrapper_models import (  # noqa: F401
     Around,
     PassThrough,
     block,
+    mixed,
     model,
+    swap_all,
     table_is_left_as_it_was,
+    train,
     wrap_layers,
 )
 
@@ -264,3 +268,62 @@ def test_wrapping_imports_no_compiler():
         "assert 'torch._dynamo' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
+# Frameworks around regions, on the CPU.
+
+
+@pytest.fixture
+def on_cpu(file_folder):
+    defaults(file_folder, "proxy")
+
+
+@pytest.mark.parametrize("wrap", [swap_all, rt.checkpoint_wrapper], ids=["swap", "checkpoint"])
+@pytest.mark.parametrize("on_wrapper", [True, False], ids=["wrapper", "inner"])
+def test_fully_shard_with_regions_is_bit_identical(on_cpu, one_rank, wrap, on_wrapper):
+    from torch.distributed.fsdp import fully_shard
+
+    def run(whole):
+        optimizer = torch.optim.SGD(whole.parameters(), lr=0.1)
+        seen = []
+        for step in range(2):
+            torch.manual_seed(step)
+            loss = whole(torch.randn(5, 4)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            grads = [p.grad for p in whole.parameters()]
+            seen += [g.full_tensor() if hasattr(g, "full_tensor") else g.clone() for g in grads]
+            seen.append(loss.detach())
+        return seen
+
+    whole = wrap_layers(model(), wrap)
+    for layer in whole.layers:
+        fully_shard(layer if on_wrapper else layer.unwrap_module, mesh=one_rank)
+    fully_shard(whole, mesh=one_rank)
+    rt.reset_stats()
+    assert_same(run(model()), run(whole))
+    stats = rt.stats()
+    assert stats.bytes_out + stats.recomputed_regions > 0
+
+
+@pytest.mark.parametrize("wrap", [swap_all, rt.checkpoint_wrapper], ids=["swap", "checkpoint"])
+def test_torch_compile_around_and_inside_regions_is_bit_identical(on_cpu, wrap):
+    torch._dynamo.reset()
+    expected = train(Around(block()), "cpu")
+    rt.reset_stats()
+    around = torch.compile(Around(wrap(block())), backend="eager")
+    assert_same(expected, train(around, "cpu"))
+    inside = Around(wrap(torch.compile(block(), backend="eager")))
+    assert_same(expected, train(inside, "cpu"))
+    stats = rt.stats()
+    assert stats.bytes_out + stats.recomputed_regions > 0
+    torch._dynamo.reset()
+
+
+def test_ddp_with_regions_is_bit_identical(on_cpu, one_rank):
+    ddp = nn.parallel.DistributedDataParallel
+    expected = train(ddp(model()), "cpu", micro_batches=1)
+    rt.reset_stats()
+    assert_same(expected, train(ddp(mixed(model())), "cpu", micro_batches=1))
+    assert rt.stats().bytes_out > 0

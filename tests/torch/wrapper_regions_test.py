@@ -4,17 +4,18 @@ import copy
 
 import pytest
 import torch
-import torch.distributed as dist
-from helpers import assert_same, defaults, must_swap
+from helpers import assert_same, must_swap
 from torch import nn
 from wrapper_models import (  # noqa: F401
-    Around,
     Block,
     Callable,
     PassThrough,
     block,
+    mixed,
     model,
+    swap_all,
     table_is_left_as_it_was,
+    train,
     wrap_layers,
 )
 
@@ -145,36 +146,6 @@ def test_the_hooks_of_the_inner_module_run_inside_and_the_wrappers_outside(recor
 # Regions for real.
 
 
-def train(whole, device, steps=3, micro_batches=2):
-    """Losses, parameters and gradients of some steps."""
-    whole = whole.to(device)
-    optimizer = torch.optim.SGD(whole.parameters(), lr=0.1)
-    seen = []
-    for step in range(steps):
-        optimizer.zero_grad()
-        torch.manual_seed(step)
-        batches = [torch.randn(5, 4).to(device) for _ in range(micro_batches)]
-        losses = [whole(batch).square().mean() for batch in batches]
-        for loss in reversed(losses):
-            loss.backward()
-            seen.append(loss.detach().cpu())
-        seen += [p.grad.detach().cpu().clone() for p in whole.parameters()]
-        optimizer.step()
-    seen += [p.detach().cpu().clone() for p in whole.parameters()]
-    return seen
-
-
-def swap_all(module):
-    return rt.swap_wrapper(module, must_swap)
-
-
-def mixed(whole):
-    whole.layers[0] = swap_all(whole.layers[0])
-    whole.layers[1] = rt.checkpoint_wrapper(whole.layers[1], swap_inputs=True)
-    whole.layers[2].fc1 = rt.checkpoint_wrapper(whole.layers[2].fc1)
-    return whole
-
-
 def nested(whole):
     """A swap inside a swap and inside a checkpoint, formed by later assignment."""
     for index, wrap in enumerate((swap_all, rt.checkpoint_wrapper, swap_all)):
@@ -288,7 +259,7 @@ def test_an_excluded_module_inside_a_checkpoint_runs_once(two_settings):
 
 
 def test_parameters_inside_a_wrapper_in_a_region_never_move(two_settings):
-    """The wrapper shows no parameters of its own, and the region's owner is the module around it."""
+    """The wrapper shows no parameters of its own, and the region belongs to the module around."""
 
     def run(whole):
         x = torch.randn(5, 4).to(two_settings.device).requires_grad_()
@@ -342,70 +313,3 @@ def test_disabled_turns_every_wrapper_into_a_plain_call(two_settings):
         ours = train(whole, two_settings.device)
     assert_same(train(model(), two_settings.device), ours)
     assert rt.stats().bytes_out == rt.stats().recomputed_regions == 0
-
-
-# Frameworks around regions, on the CPU.
-
-
-@pytest.fixture
-def on_cpu(file_folder):
-    defaults(file_folder, "proxy")
-
-
-@pytest.fixture
-def one_rank(tmp_path):
-    store = tmp_path / "store"
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=0, world_size=1)
-    yield dist.device_mesh.init_device_mesh("cpu", (1,))
-    dist.destroy_process_group()
-
-
-@pytest.mark.parametrize("wrap", [swap_all, rt.checkpoint_wrapper], ids=["swap", "checkpoint"])
-@pytest.mark.parametrize("on_wrapper", [True, False], ids=["wrapper", "inner"])
-def test_fully_shard_with_regions_is_bit_identical(on_cpu, one_rank, wrap, on_wrapper):
-    from torch.distributed.fsdp import fully_shard
-
-    def run(whole):
-        optimizer = torch.optim.SGD(whole.parameters(), lr=0.1)
-        seen = []
-        for step in range(2):
-            torch.manual_seed(step)
-            loss = whole(torch.randn(5, 4)).square().mean()
-            optimizer.zero_grad()
-            loss.backward()
-            optimizer.step()
-            grads = [p.grad for p in whole.parameters()]
-            seen += [g.full_tensor() if hasattr(g, "full_tensor") else g.clone() for g in grads]
-            seen.append(loss.detach())
-        return seen
-
-    whole = wrap_layers(model(), wrap)
-    for layer in whole.layers:
-        fully_shard(layer if on_wrapper else layer.unwrap_module, mesh=one_rank)
-    fully_shard(whole, mesh=one_rank)
-    rt.reset_stats()
-    assert_same(run(model()), run(whole))
-    stats = rt.stats()
-    assert stats.bytes_out + stats.recomputed_regions > 0
-
-
-@pytest.mark.parametrize("wrap", [swap_all, rt.checkpoint_wrapper], ids=["swap", "checkpoint"])
-def test_torch_compile_around_and_inside_regions_is_bit_identical(on_cpu, wrap):
-    torch._dynamo.reset()
-    expected = train(Around(block()), "cpu")
-    rt.reset_stats()
-    around = torch.compile(Around(wrap(block())), backend="eager")
-    assert_same(expected, train(around, "cpu"))
-    inside = Around(wrap(torch.compile(block(), backend="eager")))
-    assert_same(expected, train(inside, "cpu"))
-    stats = rt.stats()
-    assert stats.bytes_out + stats.recomputed_regions > 0
-    torch._dynamo.reset()
-
-
-def test_ddp_with_regions_is_bit_identical(on_cpu, one_rank):
-    ddp = nn.parallel.DistributedDataParallel
-    expected = train(ddp(model()), "cpu", micro_batches=1)
-    rt.reset_stats()
-    assert_same(expected, train(ddp(mixed(model())), "cpu", micro_batches=1))
-    assert rt.stats().bytes_out > 0
