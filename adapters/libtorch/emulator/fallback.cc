@@ -246,7 +246,8 @@ class Call {
 
 KernelGuard::KernelGuard()
     : keys_(c10::autograd_dispatch_keyset_with_ADInplaceOrView | c10::autocast_dispatch_keyset |
-            c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot})) {}
+            c10::DispatchKeySet({c10::DispatchKey::Python, c10::DispatchKey::PythonTLSSnapshot,
+                                 c10::DispatchKey::DeferredInit})) {}
 
 namespace {
 

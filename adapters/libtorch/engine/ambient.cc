@@ -41,8 +41,8 @@ Ambient::Ambient(const std::vector<c10::Device>& devices, bool random) {
   std::vector<c10::DeviceType> types{c10::DeviceType::CPU};
   if (const auto accelerator = at::getAccelerator()) types.push_back(*accelerator);
   for (const c10::DeviceType type : types) {
-    autocast_.push_back({type, at::autocast::is_autocast_enabled(type),
-                         at::autocast::get_autocast_dtype(type)});
+    autocast_.push_back(
+        {type, at::autocast::is_autocast_enabled(type), at::autocast::get_autocast_dtype(type)});
   }
   autocast_cache_ = at::autocast::is_autocast_cache_enabled();
   default_dtype_ = c10::get_default_dtype();

@@ -4,8 +4,8 @@
 
 #include "engine/checkpoint.h"
 #include "engine/engines.h"
-#include "engine/host.h"
 #include "engine/hooks.h"
+#include "engine/host.h"
 #include "engine/region.h"
 #include "restow/base/error.h"
 #include "restow/libtorch.h"
@@ -24,9 +24,12 @@ Policy ToPolicy(const SavePolicy& policy) {
   if (!policy) return nullptr;
   return [policy](const at::Tensor& tensor) {
     switch (policy(tensor)) {
-      case Answer::kMustSave: return swap::Decision::kKeep;
-      case Answer::kMustSwap: return swap::Decision::kSwap;
-      case Answer::kBySize: break;
+      case Answer::kMustSave:
+        return swap::Decision::kKeep;
+      case Answer::kMustSwap:
+        return swap::Decision::kSwap;
+      case Answer::kBySize:
+        break;
     }
     return swap::Decision::kAutomatic;
   };
@@ -80,8 +83,8 @@ Tensors Checkpoint(std::function<Tensors(const Tensors&)> function, const Tensor
     CheckCanMove(inputs.front().device());
     spec.inputs_region = RegionOf({.name = options.name});
   }
-  const auto frame = Frame::Begin(
-      std::move(spec), inputs, [function](const Tensors& again) { function(again); });
+  const auto frame =
+      Frame::Begin(std::move(spec), inputs, [function](const Tensors& again) { function(again); });
   const RunningScope running(*frame, false);
   const ProviderScope scope(frame);
   return function(inputs);

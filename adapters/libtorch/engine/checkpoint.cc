@@ -4,6 +4,7 @@
 #include <c10/core/GradMode.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <cstring>
 #include <thread>
@@ -13,6 +14,7 @@
 #include "engine/guard.h"
 #include "engine/host.h"
 #include "engine/internal_ops.h"
+#include "engine/selective.h"
 #include "engine/storage.h"
 
 namespace restow::libtorch {
@@ -54,6 +56,11 @@ void CountInputs(Site& site, const std::vector<at::Tensor>& inputs) {
   site.bytes = bytes;
 }
 
+std::uint32_t VersionOf(const at::Tensor& tensor) {
+  const c10::VariableVersion& version = torch::autograd::impl::version_counter(tensor);
+  return version.enabled() ? version.current_version() : 0;
+}
+
 // Keeps what a rerun saves for as long as the rerun's own graph lives: a function may run a
 // backward of its own.
 class PlainSlot final : public SavedSlot {
@@ -82,32 +89,25 @@ class FrameSlot final : public SavedSlot {
   std::size_t index_;
 };
 
-// The provider of a rerun.
-class Replay final : public Provider {
- public:
-  Replay(Frame& frame, Frame::Run& run, std::size_t needed)
-      : frame_(frame), run_(run), needed_(needed) {}
+std::unique_ptr<SavedSlot> Replay::Pack(const at::Tensor& tensor) {
+  auto slot = std::make_unique<PlainSlot>(tensor);
+  Accept(tensor);
+  return slot;
+}
 
-  std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) override {
-    const std::size_t index = run_.next++;
-    auto slot = std::make_unique<PlainSlot>(tensor);
-    if (index >= needed_) return slot;
-    if (frame_.spec_.check != DeterminismCheck::kNone) frame_.Compare(index, tensor);
-    bool live = true;
-    {
-      const std::lock_guard<std::mutex> lock(frame_.mutex_);
-      live = frame_.saved_[index].live;
-      if (live) run_.tensors[index] = slot->Unpack();
+void Replay::Accept(const at::Tensor& tensor) {
+  const std::size_t index = run_.next++;
+  if (index >= needed_) return;
+  if (frame_.spec_.check != DeterminismCheck::kNone) frame_.Compare(index, tensor);
+  {
+    const std::lock_guard<std::mutex> lock(frame_.mutex_);
+    if (frame_.saved_[index].live) {
+      run_.tensors[index] = AliasOf(tensor);
+      run_.versions[index] = VersionOf(tensor);
     }
-    if (frame_.spec_.early_stop && run_.next == needed_) throw StopRecompute{&frame_};
-    return slot;
   }
-
- private:
-  Frame& frame_;
-  Frame::Run& run_;
-  std::size_t needed_;
-};
+  if (frame_.spec_.early_stop && run_.next == needed_) throw StopRecompute{&frame_};
+}
 
 Frame::Frame(CheckpointSpec spec, Rerun rerun)
     : spec_(std::move(spec)), site_(SiteOf(spec_.name)), rerun_(std::move(rerun)) {}
@@ -116,8 +116,7 @@ std::shared_ptr<Frame> Frame::Begin(CheckpointSpec spec, const std::vector<at::T
                                     Rerun rerun) {
   if (!spec.inputs_region) CountInputs(SiteOf(spec.name), inputs);
   const std::shared_ptr<Frame> frame(new Frame(std::move(spec), std::move(rerun)));
-  frame->ambient_ =
-      std::make_unique<Ambient>(DevicesOf(inputs), frame->spec_.preserve_random);
+  frame->ambient_ = std::make_unique<Ambient>(DevicesOf(inputs), frame->spec_.preserve_random);
   std::optional<ProviderScope> scope;
   if (frame->spec_.inputs_region) scope.emplace(frame->spec_.inputs_region);
   for (const at::Tensor& input : inputs) {
@@ -142,12 +141,25 @@ std::unique_ptr<SavedSlot> Frame::Pack(const at::Tensor& tensor) {
     index = saved_.size();
     saved_.push_back(std::move(saved));
   }
+  if (capture_) capture_->push_back({index, AliasOf(tensor)});
   return std::make_unique<FrameSlot>(std::static_pointer_cast<Frame>(shared_from_this()), index);
+}
+
+std::vector<Frame::Captured> Frame::EndCapture() {
+  std::vector<Captured> captured = std::move(*capture_);
+  capture_.reset();
+  return captured;
+}
+
+std::size_t Frame::saved_count() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return saved_.size();
 }
 
 Frame::Saved Frame::Look(const at::Tensor& tensor) const {
   Saved saved{tensor.scalar_type(), tensor.device(), tensor.layout(), {}, 0, true};
-  const bool plain = !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
+  const bool plain =
+      !tensor.is_nested() && !tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides();
   if (plain) saved.sizes.assign(tensor.sizes().begin(), tensor.sizes().end());
   return saved;
 }
@@ -157,9 +169,19 @@ at::Tensor Frame::Get(std::size_t index) {
   const int key = torch::autograd::get_current_graph_task_id();
   const RunPtr run = RunFor(key);
   at::Tensor tensor;
+  std::uint32_t version = 0;
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (index < run->tensors.size()) tensor = run->tensors[index];
+    if (index < run->tensors.size()) {
+      tensor = run->tensors[index];
+      version = run->versions[index];
+    }
+  }
+  if (tensor.defined() && VersionOf(tensor) != version) {
+    throw ModifiedInPlace("a " + Describe(tensor) + " that '" + name() +
+                          "' saves for backward is changed in place afterwards by the same "
+                          "function; wanted by " +
+                          CurrentNodeName() + ". Change a clone of it");
   }
   if (!tensor.defined()) {
     throw NotDeterministic("recompute of '" + name() + "' did not save tensor " +
@@ -178,7 +200,8 @@ Frame::RunPtr Frame::RunFor(int key) {
       if (found != runs_.end()) {
         const RunPtr other = found->second;
         if (other->state == Run::kRunning && other->thread == std::this_thread::get_id()) {
-          ThrowUsage("recompute of '" + name() + "' needs its own result: its function runs a "
+          ThrowUsage("recompute of '" + name() +
+                     "' needs its own result: its function runs a "
                      "backward through what it is recomputing");
         }
         done_.wait(lock, [&] { return other->state != Run::kRunning; });
@@ -189,6 +212,7 @@ Frame::RunPtr Frame::RunFor(int key) {
     }
     run->thread = std::this_thread::get_id();
     run->tensors.resize(saved_.size());
+    run->versions.resize(saved_.size());
   }
   try {
     Execute(*run);
@@ -217,7 +241,9 @@ void Frame::Execute(Run& run) {
   const auto replay = std::make_shared<Replay>(*this, run, run.tensors.size());
   const AmbientScope ambient(*ambient_);
   const c10::AutoGradMode grad(true);
-  const RunningScope running(*this, true);
+  RunningScope running(*this, true);
+  running.running.replay = replay.get();
+  if (selection_) Watch(running.running);
   {
     const ProviderScope scope(replay);
     try {
@@ -306,8 +332,9 @@ void Frame::EndOf(int key) noexcept {
 
 Running* CurrentlyRunning() { return running_now; }
 
-RunningScope::RunningScope(Frame& frame, bool again)
-    : running{&frame, again, 0}, before_(running_now) {
+RunningScope::RunningScope(Frame& frame, bool again) : before_(running_now) {
+  running.frame = &frame;
+  running.again = again;
   running_now = &running;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/autograd/saved_variable.h>
 
 #include <condition_variable>
@@ -32,6 +33,8 @@ struct CheckpointSpec {
 };
 
 class Frame;
+class Replay;
+class Selection;
 
 // Thrown out of the rerun of `frame` when it has saved all that is needed.
 struct StopRecompute {
@@ -52,6 +55,19 @@ class Frame final : public Provider {
 
   std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
   const std::string& name() const { return site_.name; }
+
+  // Which operators are not run again; null: all are. Set once, at the beginning of the forward.
+  void Select(std::shared_ptr<Selection> selection) { selection_ = std::move(selection); }
+  const std::shared_ptr<Selection>& selection() const { return selection_; }
+
+  // What is saved until EndCapture, with its index: an operator that is kept is running.
+  struct Captured {
+    std::size_t index = 0;
+    at::Tensor alias;
+  };
+  void BeginCapture() { capture_ = std::make_unique<std::vector<Captured>>(); }
+  std::vector<Captured> EndCapture();
+  std::size_t saved_count() const;
 
   // Opaque to the core: results of regions that a rerun must not run again.
   struct Excluded {
@@ -74,6 +90,7 @@ class Frame final : public Provider {
     enum State { kRunning, kDone } state = kRunning;
     std::thread::id thread;
     std::vector<at::Tensor> tensors;
+    std::vector<std::uint32_t> versions;  // of the tensors when they were saved
     std::size_t next = 0;
   };
   using RunPtr = std::shared_ptr<Run>;
@@ -97,6 +114,8 @@ class Frame final : public Provider {
   CheckpointSpec spec_;
   Site& site_;
   Rerun rerun_;
+  std::shared_ptr<Selection> selection_;
+  std::unique_ptr<std::vector<Captured>> capture_;
   std::vector<Input> inputs_;
   std::unique_ptr<Ambient> ambient_;
   Excluded excluded_;
@@ -107,11 +126,32 @@ class Frame final : public Provider {
   std::map<int, RunPtr> runs_;  // by graph task
 };
 
+// The provider of a rerun.
+class Replay final : public Provider {
+ public:
+  Replay(Frame& frame, Frame::Run& run, std::size_t needed)
+      : frame_(frame), run_(run), needed_(needed) {}
+
+  std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
+  // The next tensor that the forward saved, however it was come by. Errors: StopRecompute when it
+  // was the last, NotDeterministic.
+  void Accept(const at::Tensor& tensor);
+  std::size_t next() const { return run_.next; }
+
+ private:
+  Frame& frame_;
+  Frame::Run& run_;
+  std::size_t needed_;
+};
+
 // The frame whose function this thread is running, and whether again.
 struct Running {
   Frame* frame = nullptr;
   bool again = false;
-  std::size_t excluded = 0;  // regions met so far that are not run again
+  std::size_t excluded = 0;   // regions met so far that are not run again
+  std::size_t operators = 0;  // met so far, where operators are selected
+  Replay* replay = nullptr;   // of the rerun
+  std::unique_ptr<c10::impl::IncludeDispatchKeyGuard> watching;  // operators come to the selection
 };
 Running* CurrentlyRunning();
 

@@ -118,13 +118,32 @@ std::int64_t SizeOf(const char* variable, std::int64_t otherwise) {
 void Add(swap::Stats& sum, const swap::Stats& one) {
   using Field = std::int64_t swap::Stats::*;
   using S = swap::Stats;
-  for (const Field field :
-       {&S::bytes_out, &S::bytes_in, &S::moved_units, &S::stalls, &S::host_allocations,
-        &S::file_bytes, &S::recomputed_regions, &S::cancelled, &S::demand_loads, &S::host_waits,
-        &S::kept_host_full, &S::kept_window_full, &S::kept_last_region, &S::pin_failures,
-        &S::device_errors, &S::tier_errors, &S::fused_batches, &S::units, &S::slots,
-        &S::host_reserved_bytes, &S::host_used_bytes, &S::held_elsewhere_bytes, &S::leaving_bytes,
-        &S::brought_bytes, &S::swapped_bytes, &S::abandoned_bytes}) {
+  for (const Field field : {&S::bytes_out,
+                            &S::bytes_in,
+                            &S::moved_units,
+                            &S::stalls,
+                            &S::host_allocations,
+                            &S::file_bytes,
+                            &S::recomputed_regions,
+                            &S::cancelled,
+                            &S::demand_loads,
+                            &S::host_waits,
+                            &S::kept_host_full,
+                            &S::kept_window_full,
+                            &S::kept_last_region,
+                            &S::pin_failures,
+                            &S::device_errors,
+                            &S::tier_errors,
+                            &S::fused_batches,
+                            &S::units,
+                            &S::slots,
+                            &S::host_reserved_bytes,
+                            &S::host_used_bytes,
+                            &S::held_elsewhere_bytes,
+                            &S::leaving_bytes,
+                            &S::brought_bytes,
+                            &S::swapped_bytes,
+                            &S::abandoned_bytes}) {
     sum.*field += one.*field;
   }
   sum.stall_s += one.stall_s;
@@ -239,10 +258,74 @@ std::vector<DeviceTrace> StopTrace() {
 
 std::string Dump() {
   std::string text;
-  ForEachEngine([&](DeviceEngine& one) {
-    text += one.name.str() + "\n" + one.engine->Dump();
-  });
+  ForEachEngine([&](DeviceEngine& one) { text += one.name.str() + "\n" + one.engine->Dump(); });
   return text;
+}
+
+namespace {
+
+bool Knows(const DeviceEngine& one, const std::string& group) {
+  const std::vector<std::string> names = one.engine->GroupNames();
+  return std::find(names.begin(), names.end(), group) != names.end();
+}
+
+void Note(DeviceEngine& one, std::set<std::string> DeviceEngine::*launched,
+          const std::string& group) {
+  const std::lock_guard<std::mutex> lock(one.groups_mutex);
+  (one.*launched).insert(group);
+}
+
+// Had it been noted? It no longer is.
+bool Take(DeviceEngine& one, std::set<std::string> DeviceEngine::*launched,
+          const std::string& group) {
+  const std::lock_guard<std::mutex> lock(one.groups_mutex);
+  return (one.*launched).erase(group) != 0;
+}
+
+}  // namespace
+
+void LaunchGroupOffload(const std::string& group) {
+  ForEachEngine([&](DeviceEngine& one) {
+    if (!Knows(one, group)) return;
+    one.engine->LaunchOffload(group);
+    Note(one, &DeviceEngine::offloads, group);
+  });
+}
+
+void WaitGroupOffload(const std::string& group) {
+  ForEachEngine([&](DeviceEngine& one) {
+    if (Take(one, &DeviceEngine::offloads, group)) one.engine->WaitOffload(group);
+  });
+}
+
+void LaunchGroupLoad(const std::string& group) {
+  ForEachEngine([&](DeviceEngine& one) {
+    if (!Knows(one, group)) return;
+    one.engine->LaunchLoad(group);
+    Note(one, &DeviceEngine::loads, group);
+  });
+}
+
+void WaitGroupLoad(const std::string& group) {
+  ForEachEngine([&](DeviceEngine& one) {
+    if (Take(one, &DeviceEngine::loads, group)) one.engine->WaitLoad(group);
+  });
+}
+
+void DropGroup(const std::string& group) {
+  ForEachEngine([&](DeviceEngine& one) {
+    Take(one, &DeviceEngine::offloads, group);
+    Take(one, &DeviceEngine::loads, group);
+    one.engine->DropGroup(group);
+  });
+}
+
+std::vector<std::string> GroupNames() {
+  std::set<std::string> all;
+  ForEachEngine([&](DeviceEngine& one) {
+    for (std::string& name : one.engine->GroupNames()) all.insert(std::move(name));
+  });
+  return {all.begin(), all.end()};
 }
 
 std::uint32_t ProcessGeneration() { return generation.load(std::memory_order_relaxed); }

@@ -18,8 +18,9 @@ VersionGuard::VersionGuard(const at::Tensor& tensor, const std::string& place)
 
 void VersionGuard::Check() const {
   if (generation_ != ProcessGeneration()) {
-    ThrowUsage("backward of a graph whose forward ran before fork(): what it saved belongs to the "
-               "parent process; run the forward in the child");
+    ThrowUsage(
+        "backward of a graph whose forward ran before fork(): what it saved belongs to the "
+        "parent process; run the forward in the child");
   }
   if (counter_.enabled() && counter_.current_version() != saved_) Complain();
 }

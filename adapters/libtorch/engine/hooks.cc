@@ -23,16 +23,6 @@ struct HooksInfo : c10::DebugInfoBase {
   ProviderPtr provider;
 };
 
-template <typename Call>
-auto OrHostError(Call call) {
-  try {
-    return call();
-  } catch (...) {
-    if (host.rethrow != nullptr) host.rethrow();
-    throw;
-  }
-}
-
 class Hooks final : public SavedVariableHooks {
  public:
   explicit Hooks(ProviderPtr provider) : provider_(std::move(provider)) {}

@@ -21,7 +21,8 @@ struct Host {
   // `provider` handles what this thread saves, until the matching pop.
   void (*push)(const ProviderPtr& provider) = nullptr;
   void (*pop)() = nullptr;
-  // What compiled autograd asks for: a function of the language and its argument that unpack a slot.
+  // What compiled autograd asks for: a function of the language and its argument that unpack a
+  // slot.
   std::pair<c10::SafePyObject, c10::SafePyObject> (*unpack_data)(std::shared_ptr<SavedSlot> slot) =
       nullptr;
   // Throws the exception being handled as one that the language knows.
@@ -31,6 +32,17 @@ struct Host {
 // Set once, before the first region. Threads: not while regions are open.
 void SetHost(const Host& host);
 const Host& TheHost();
+
+// Calls, and turns what is thrown into what the language knows.
+template <typename Call>
+auto OrHostError(Call call) {
+  try {
+    return call();
+  } catch (...) {
+    if (TheHost().rethrow != nullptr) TheHost().rethrow();
+    throw;
+  }
+}
 
 // Gives the interpreter's lock up for a scope, where this thread holds it.
 class LockPause {

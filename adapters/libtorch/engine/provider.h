@@ -1,5 +1,5 @@
-// What is done with a tensor that autograd saves: a provider packs it into a slot, the slot gives it
-// back. Regions and checkpoints are providers.
+// What is done with a tensor that autograd saves: a provider packs it into a slot, the slot gives
+// it back. Regions and checkpoints are providers.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -103,8 +103,10 @@ bool StaysKept(swap::Reason reason) {
     case swap::Reason::kSwapped:
     case swap::Reason::kShared:
     case swap::Reason::kFused:
-    case swap::Reason::kWaitsForLaunch: return false;
-    default: return true;
+    case swap::Reason::kWaitsForLaunch:
+      return false;
+    default:
+      return true;
   }
 }
 
@@ -125,6 +127,14 @@ std::unique_ptr<SavedSlot> SavingRegion::Pack(const at::Tensor& tensor) {
   if (spec_.policy) decision = spec_.policy(tensor);
   if (tag >= 0) decision = swap::Decision::kSwap;
   if (spec_.mode == RegionMode::kKeep && tag < 0) decision = swap::Decision::kKeep;
+  return Ask(tensor, decision, record);
+}
+
+std::unique_ptr<SavedSlot> SavingRegion::PackAs(const at::Tensor& tensor, swap::Decision decision) {
+  Record record = RecordOf(tensor);
+  TakeSizes(tensor, record);
+  record.standing = StandingOf(tensor);
+  if (record.standing != Standing::kMovable) return Keep(tensor, record, nullptr);
   return Ask(tensor, decision, record);
 }
 
@@ -185,6 +195,7 @@ std::shared_ptr<SavingRegion::Opened> SavingRegion::OpenedFor(c10::Device device
   options.group = spec_.group;
   options.steering = spec_.steering;
   options.place = fresh->engine->to_file ? swap::Place::kFile : spec_.place;
+  if (!fresh->engine->obstacle.empty()) options.place = swap::Place::kHost;
   options.fuse = spec_.fuse;
   options.min_bytes = spec_.min_bytes;
   fresh->region = fresh->engine->engine->Begin(options);

@@ -41,6 +41,8 @@ class SavingRegion final : public Provider {
   ~SavingRegion() override;
 
   std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
+  // The same where the decision is made already.
+  std::unique_ptr<SavedSlot> PackAs(const at::Tensor& tensor, swap::Decision decision);
   // Later saves are kept. Slots live on.
   void End() noexcept;
 
@@ -71,8 +73,8 @@ class SavingRegion final : public Provider {
 // The innermost region that this thread has open, for marks; null: none.
 SavingRegion* InnermostRegion();
 
-// Notes on this thread that `region` is open, and that it has ended. Whoever calls also makes it the
-// thread's provider.
+// Notes on this thread that `region` is open, and that it has ended. Whoever calls also makes it
+// the thread's provider.
 void EnterRegion(const std::shared_ptr<SavingRegion>& region);
 void LeaveRegion(const std::shared_ptr<SavingRegion>& region) noexcept;
 

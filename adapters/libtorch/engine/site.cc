@@ -81,8 +81,7 @@ std::vector<Explanation> Explain() {
     std::map<std::tuple<std::string, std::int64_t, std::string, std::string>, std::size_t> seen;
     for (const Record& record : site->records) {
       Explanation line = Explained(site->label, record);
-      auto [at, fresh] =
-          seen.try_emplace({line.label, line.bytes, line.decision, line.reason}, 0);
+      auto [at, fresh] = seen.try_emplace({line.label, line.bytes, line.decision, line.reason}, 0);
       if (at->second++ == 0) lines.push_back(std::move(line));
     }
     for (Explanation& line : lines) {

@@ -48,8 +48,8 @@ bool IsParameter(const at::Tensor& tensor) {
 bool IsCastOfParameter(const at::Tensor& tensor) {
   const auto& function = tensor.grad_fn();
   if (!function || function->num_outputs() != 1) return false;
-  const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(
-      function->next_edge(0).function.get());
+  const auto* leaf =
+      dynamic_cast<torch::autograd::AccumulateGrad*>(function->next_edge(0).function.get());
   if (leaf == nullptr) return false;
   const at::Tensor& source = leaf->variable;
   return source.defined() && source.scalar_type() != tensor.scalar_type() &&
@@ -69,10 +69,14 @@ bool OfParameter(const at::Tensor& tensor) {
 
 const char* Sentence(Standing standing) {
   switch (standing) {
-    case Standing::kMovable: return "movable";
-    case Standing::kParameter: return "a parameter or buffer, or a view or cast of one";
-    case Standing::kEmpty: return "no bytes";
-    case Standing::kOpaque: return "a kind of tensor that is left alone";
+    case Standing::kMovable:
+      return "movable";
+    case Standing::kParameter:
+      return "a parameter or buffer, or a view or cast of one";
+    case Standing::kEmpty:
+      return "no bytes";
+    case Standing::kOpaque:
+      return "a kind of tensor that is left alone";
   }
   return "";
 }

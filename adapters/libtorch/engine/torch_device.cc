@@ -58,8 +58,7 @@ class OnStream {
 };
 
 struct Watched final : swap::StorageWatch {
-  explicit Watched(const c10::Storage& storage)
-      : impl(storage.getWeakStorageImpl()) {}
+  explicit Watched(const c10::Storage& storage) : impl(storage.getWeakStorageImpl()) {}
   bool Alive() const noexcept override { return impl.use_count() > 0; }
   c10::weak_intrusive_ptr<c10::StorageImpl> impl;
 };
@@ -138,8 +137,8 @@ class Accelerator final : public TorchDevice {
 
   swap::HostMemory AllocateHost(std::size_t bytes, bool pinned) override {
     if (!pinned) return Pageable(bytes);
-    auto data = std::make_unique<c10::DataPtr>(
-        at::getHostAllocator(device_.type())->allocate(bytes));
+    auto data =
+        std::make_unique<c10::DataPtr>(at::getHostAllocator(device_.type())->allocate(bytes));
     void* const address = data->get();
     return {address, bytes, true, data.release()};
   }
@@ -159,8 +158,7 @@ class Accelerator final : public TorchDevice {
     Copy(target, HostBytes(from, bytes), stream);
   }
   // One operator for all of them.
-  void Gather(swap::DeviceMemory& to, std::span<const Piece> pieces,
-              swap::Stream stream) override {
+  void Gather(swap::DeviceMemory& to, std::span<const Piece> pieces, swap::Stream stream) override {
     std::vector<at::Tensor> targets, sources;
     for (const Piece& piece : pieces) {
       targets.push_back(DeviceBytes(StorageOf(to), piece.at, piece.bytes));
@@ -309,8 +307,8 @@ bool TorchMemory::FreesInOrderOf(swap::Stream stream) const noexcept {
   if (allocated_on_ == stream || storage_.device().is_cpu()) return true;
   try {
     const c10::Device device = storage_.device();
-    VirtualGuardImpl(device.type()).recordDataPtrOnStream(storage_.data_ptr(),
-                                                          ToTorch(stream, device));
+    VirtualGuardImpl(device.type())
+        .recordDataPtrOnStream(storage_.data_ptr(), ToTorch(stream, device));
     return true;
   } catch (...) {
     return false;

@@ -14,13 +14,11 @@ namespace restow::libtorch {
 namespace {
 
 struct ProviderObject {
-  PyObject_HEAD
-  ProviderPtr provider;
+  PyObject_HEAD ProviderPtr provider;
 };
 
 struct SlotObject {
-  PyObject_HEAD
-  std::shared_ptr<SavedSlot> slot;
+  PyObject_HEAD std::shared_ptr<SavedSlot> slot;
 };
 
 PyTypeObject* provider_type = nullptr;

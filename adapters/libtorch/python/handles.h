@@ -15,8 +15,8 @@ void MakeHandleClasses();
 
 // A callable: pack hook of a provider. New reference.
 PyObject* HandleOf(ProviderPtr provider);
-// The provider of a pack hook of ours; null for anyone else's. Reads two words: the lock need not be
-// held, only the object.
+// The provider of a pack hook of ours; null for anyone else's. Reads two words: the lock need not
+// be held, only the object.
 const ProviderPtr* ProviderOfHandle(PyObject* object);
 
 // A slot as an object. New reference.

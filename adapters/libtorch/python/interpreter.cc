@@ -41,9 +41,12 @@ void Set(PyObject* type, const std::string& text) {
 
 PyObject* ClassOf(const Error& error) {
   switch (error.code()) {
-    case ErrorCode::kUnsupported: return classes.unsupported;
-    case ErrorCode::kBadInput: return classes.input;
-    default: return classes.error;
+    case ErrorCode::kUnsupported:
+      return classes.unsupported;
+    case ErrorCode::kBadInput:
+      return classes.input;
+    default:
+      return classes.error;
   }
 }
 

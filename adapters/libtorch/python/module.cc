@@ -1,5 +1,5 @@
-// The Python module restow.torch._native: the adapter, call by call. What is friendlier than that is
-// in python/restow/torch.
+// The Python module restow.torch._native: the adapter, call by call. What is friendlier than that
+// is in python/restow/torch.
 #include <ATen/SavedTensorHooks.h>
 #include <torch/csrc/Exceptions.h>
 #include <torch/csrc/autograd/python_variable.h>
@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -17,9 +18,11 @@
 #include "engine/host.h"
 #include "engine/region.h"
 #include "engine/site.h"
+#include "python/groups.h"
 #include "python/handles.h"
 #include "python/interpreter.h"
 #include "python/proxy.h"
+#include "python/selective.h"
 #include "restow/base/units.h"
 
 namespace py = pybind11;
@@ -147,29 +150,35 @@ void RememberValues(PyObject* dict) {
   }
 }
 
-// Parameters and buffers of an nn.Module and of all below it.
-void RememberModule(PyObject* module) {
-  static PyObject* const names[] = {PyUnicode_InternFromString("_parameters"),
-                                    PyUnicode_InternFromString("_buffers"),
-                                    PyUnicode_InternFromString("_modules")};
-  for (int i = 0; i < 3; ++i) {
-    PyObject* const dict = PyObject_GetAttr(module, names[i]);
-    if (dict == nullptr || !PyDict_Check(dict)) {
-      PyErr_Clear();
-      Py_XDECREF(dict);
-      continue;
-    }
-    if (i < 2) {
-      RememberValues(dict);
-    } else {
-      PyObject *key = nullptr, *child = nullptr;
-      Py_ssize_t at = 0;
-      while (PyDict_Next(dict, &at, &key, &child) != 0) {
-        if (child != Py_None) RememberModule(child);
-      }
-    }
-    Py_DECREF(dict);
+// Parameters and buffers of an nn.Module and of all below it. Read from the instance's own
+// dictionary: a wrapper shows its inner module's children as its own and lists no parameters.
+void RememberModule(PyObject* module, std::unordered_set<PyObject*>& seen) {
+  static PyObject* const inner = PyUnicode_InternFromString("_ckpt_wrapped_module");
+  static PyObject* const children = PyUnicode_InternFromString("_modules");
+  static PyObject* const values[] = {PyUnicode_InternFromString("_parameters"),
+                                     PyUnicode_InternFromString("_buffers")};
+  if (!seen.insert(module).second) return;
+  PyObject* const dict = PyObject_GenericGetDict(module, nullptr);
+  if (dict == nullptr) {
+    PyErr_Clear();
+    return;
   }
+  if (PyObject* const wrapped = PyDict_GetItem(dict, inner)) {
+    RememberModule(wrapped, seen);
+  } else {
+    for (PyObject* const name : values) {
+      PyObject* const entries = PyDict_GetItem(dict, name);
+      if (entries != nullptr && PyDict_Check(entries)) RememberValues(entries);
+    }
+    PyObject* const modules = PyDict_GetItem(dict, children);
+    PyObject *key = nullptr, *child = nullptr;
+    Py_ssize_t at = 0;
+    while (modules != nullptr && PyDict_Check(modules) &&
+           PyDict_Next(modules, &at, &key, &child) != 0) {
+      if (child != Py_None) RememberModule(child, seen);
+    }
+  }
+  Py_DECREF(dict);
 }
 
 // --- checkpoints ---
@@ -181,8 +190,7 @@ Rerun RerunOf(PyObject* function) {
     const Frame* const frame = running->frame;
     PyObject* const tuple = PyTuple_New(static_cast<Py_ssize_t>(inputs.size()));
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      PyObject* const item =
-          inputs[i].defined() ? THPVariable_Wrap(inputs[i]) : Py_NewRef(Py_None);
+      PyObject* const item = inputs[i].defined() ? THPVariable_Wrap(inputs[i]) : Py_NewRef(Py_None);
       PyTuple_SET_ITEM(tuple, static_cast<Py_ssize_t>(i), item);
     }
     inputs.clear();
@@ -326,8 +334,8 @@ py::list TraceEvents() {
   py::list rows;
   for (const DeviceTrace& trace : traces) {
     for (const swap::TraceEvent& event : trace.events) {
-      rows.append(py::make_tuple(trace.device, event.direction == swap::Direction::kOut,
-                                 event.unit, event.site, event.bytes, event.begin_s, event.end_s));
+      rows.append(py::make_tuple(trace.device, event.direction == swap::Direction::kOut, event.unit,
+                                 event.site, event.bytes, event.begin_s, event.end_s));
     }
   }
   return rows;
@@ -384,11 +392,13 @@ void Define(py::module_& m) {
   m.def("new_region", &NewRegion);
   m.def("mark", &Mark);
   m.def("current_label", &CurrentLabel);
-  m.def("remember_module", [](const py::object& module) { RememberModule(module.ptr()); });
-  m.def("remember", [](const at::Tensor& tensor) { RememberParameter(tensor); });
-  m.def("is_movable", [](const at::Tensor& tensor) {
-    return StandingOf(tensor) == Standing::kMovable;
+  m.def("remember_module", [](const py::object& module) {
+    std::unordered_set<PyObject*> seen;
+    RememberModule(module.ptr(), seen);
   });
+  m.def("remember", [](const at::Tensor& tensor) { RememberParameter(tensor); });
+  m.def("is_movable",
+        [](const at::Tensor& tensor) { return StandingOf(tensor) == Standing::kMovable; });
   m.def("has_bytes", [](const at::Tensor& tensor) {
     return tensor.has_storage() && tensor.storage().nbytes() > 0;
   });
@@ -420,6 +430,7 @@ void Define(py::module_& m) {
     parameter_classes = Py_NewRef(parameters.ptr());
     policy_decider = Py_NewRef(decide.ptr());
   });
+  DefineGroups(m);
   m.attr("StopRecompute") = py::reinterpret_borrow<py::object>(StopClass());
   m.attr("torch_minor") = std::string(kTorchMinor);
 }
@@ -443,4 +454,5 @@ PYBIND11_MODULE(_native, m) {
     }
   });
   Define(m);
+  DefineSelective(m);
 }

@@ -52,9 +52,10 @@ struct Proxy final : Engine {
 
   // Torch rebuilds its engine in a forked child, but only for calls from Python.
   void CheckNotForked() const {
-    TORCH_CHECK(generation == ProcessGeneration(),
-                "a backward that is started from C++ cannot run in a forked child of a process that "
-                "has imported restow.torch; start the child with spawn");
+    TORCH_CHECK(
+        generation == ProcessGeneration(),
+        "a backward that is started from C++ cannot run in a forked child of a process that "
+        "has imported restow.torch; start the child with spawn");
   }
 
   Engine& behind;

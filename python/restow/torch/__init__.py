@@ -16,6 +16,7 @@ from restow.torch._checkpoint import (
     get_recompute_state,
     is_recomputing,
 )
+from restow.torch._manager import SwapManager
 from restow.torch._marking import swap_tensor_wrapper
 from restow.torch._plan import ActivationPlan, Applied, apply
 from restow.torch._policy import CheckpointPolicy, decide as _decide
@@ -27,8 +28,10 @@ from restow.torch._regions import (
     region,
     swap,
 )
+from restow.torch._selective import create_selective_checkpoint_contexts, ignore_sac_ops
 from restow.torch._settings import configure
 from restow.torch._stats import Explanations, Stats, explain, reset_stats, stats, trace
+from restow.torch._steering import SwapGroup
 from restow.torch._wrappers import (
     ActivationWrapper,
     CheckpointWrapper,
@@ -55,6 +58,8 @@ __all__ = [
     "HostPool",
     "RecomputeState",
     "Stats",
+    "SwapGroup",
+    "SwapManager",
     "SwapWrapper",
     "apply",
     "base_check_fn",
@@ -63,9 +68,11 @@ __all__ = [
     "checkpoint_wrapper",
     "ckpt_wrapper",
     "configure",
+    "create_selective_checkpoint_contexts",
     "explain",
     "get_recompute_state",
     "group",
+    "ignore_sac_ops",
     "is_recomputing",
     "region",
     "reset_stats",

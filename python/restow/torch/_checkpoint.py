@@ -12,6 +12,7 @@ from restow.errors import InputError, NotDeterministic, Unsupported
 from restow.torch import _owners
 from restow.torch._load import native
 from restow.torch._regions import HostPool, Size, _new_region, name_of
+from restow.torch._selective import create_selective_checkpoint_contexts
 
 ContextFn = Callable[
     [], tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractContextManager[Any]]
@@ -53,17 +54,46 @@ def _refill(
     return args, kwargs
 
 
-def _check_options(determinism_check: str, early_stop: Any, policy_fn: Any) -> None:
+def _check_options(determinism_check: str, early_stop: Any) -> None:
     if determinism_check not in _CHECKS:
         allowed = ", ".join(repr(name) for name in _CHECKS)
         raise InputError(f"determinism_check={determinism_check!r}; allowed are {allowed}")
     if not isinstance(early_stop, bool):
         raise InputError(f"early_stop={early_stop!r} is neither True nor False")
-    if policy_fn is not None:
-        raise Unsupported(
-            "selective recompute (policy_fn of checkpoint) is not available in this version; leave "
-            "policy_fn out to recompute everything"
-        )
+
+
+def _contexts(
+    policy_fn: Any,
+    context_fn: Optional[ContextFn],
+    group_swap: bool,
+    cpu_pool: Optional[HostPool],
+) -> tuple[Any, Any]:
+    """What surrounds the forward and the rerun; the policy's contexts are the inner ones."""
+    if policy_fn is None:
+        return (None, None) if context_fn is None else context_fn()
+    pairs = [] if context_fn is None else [context_fn()]
+    pairs.append(
+        create_selective_checkpoint_contexts(policy_fn, group_swap=group_swap, cpu_pool=cpu_pool)
+    )
+    return _Stacked([pair[0] for pair in pairs]), _Stacked([pair[1] for pair in pairs])
+
+
+class _Stacked:
+    """Contexts entered in order and left in reverse."""
+
+    def __init__(self, contexts: list[Any]) -> None:
+        self._contexts = contexts
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> "_Stacked":
+        with contextlib.ExitStack() as stack:
+            for one in self._contexts:
+                stack.enter_context(one)
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> Any:
+        return self._stack.__exit__(*error)
 
 
 def run_checkpointed(
@@ -85,10 +115,10 @@ def run_checkpointed(
     tier: Optional[str] = None,
 ) -> Any:
     """Calls ``fn`` and keeps only its inputs; backward runs it again. See `checkpoint`."""
-    _check_options(determinism_check, early_stop, policy_fn)
+    _check_options(determinism_check, early_stop)
     if not _enabled.is_enabled() or not torch.is_grad_enabled():
         return fn(*args, **kwargs)
-    forward, replay = (None, None) if context_fn is None else context_fn()
+    forward, replay = _contexts(policy_fn, context_fn, group_swap, cpu_pool)
     site = name or name_of(fn)
     inputs_region = None
     if swap_inputs:
@@ -139,7 +169,9 @@ def checkpoint(
 ) -> Any:
     """Runs one call of ``function``, and runs it again in backward instead of keeping what it saves.
 
-    Keywords as in ``torch.utils.checkpoint.checkpoint``, always non-reentrant. ``swap_inputs``
+    Keywords as in ``torch.utils.checkpoint.checkpoint``, always non-reentrant. ``policy_fn``: a
+    policy or list of operators that are not run again, see `create_selective_checkpoint_contexts`.
+    ``swap_inputs``
     moves what the checkpoint itself keeps, its inputs. ``determinism_check``: "default" compares
     sizes, types, devices and the number of what is saved, "values" also the bytes (slow: for
     debugging), "none" nothing.

@@ -7,6 +7,7 @@ from typing import Any, Optional, TypeVar
 import torch
 
 from restow import _enabled
+from restow.torch import _steering
 from restow.torch._load import native
 from restow.torch._regions import HostPool, base_check_fn, warn_once
 
@@ -40,15 +41,18 @@ def swap_tensor_wrapper(
     """Marks the eligible tensors in `target` to be swapped, and returns `target` itself.
 
     They move when autograd saves them inside the enclosing region or group, whatever their size.
-    Outside any: one warning per tag, and nothing changes.
+    Outside any: one warning per tag, and nothing changes. In the last group of a chain they stay.
     """
     if not _enabled.is_enabled() or not torch.is_grad_enabled():
+        return target
+    group = _steering.current()
+    if group.alone:
         return target
     tensors = [one for one in _leaves(target, set()) if base_check_fn(one)]
     if not tensors:
         return target
     label = native.current_label()
-    name = tag if tag is not None else f"{label or 'no group'}_swap_tensor"
+    name = tag if tag is not None else f"{group.name or label or 'no group'}_swap_tensor"
     if label is None:
         warn_once(
             name,

@@ -1,6 +1,5 @@
 """Regions: what is saved while one is open is moved, or guarded."""
 
-import threading
 import types
 import warnings
 from collections.abc import Callable
@@ -10,7 +9,7 @@ import torch
 
 from restow import _enabled
 from restow.errors import Error, InputError, Unsupported
-from restow.torch import _owners
+from restow.torch import _owners, _steering
 from restow.torch._load import native
 
 Policy = Callable[[torch.Tensor], Any]
@@ -55,13 +54,6 @@ def _place(tier: Optional[str]) -> bool:
     return tier == "file"
 
 
-_group = threading.local()
-
-
-def _current_group() -> str:
-    return getattr(_group, "name", "")
-
-
 def _new_region(
     name: str,
     swap: bool,
@@ -75,15 +67,17 @@ def _new_region(
         raise TypeError(f"cpu_pool must be a HostPool, not {type(cpu_pool).__name__}")
     if policy_fn is not None and not callable(policy_fn):
         raise TypeError(f"policy_fn must be callable, not {type(policy_fn).__name__}")
+    group = _steering.current()
+    swap = swap and not group.alone
     return native.new_region(
         name,
-        _current_group(),
+        group.core,
         swap,
-        policy_fn,
+        policy_fn if swap else None,
         -1 if min_bytes is None else size(min_bytes, "min_bytes"),
         _place(tier),
         group_swap,
-        False,
+        group.manual,
         None if cpu_pool is None else cpu_pool._native,
     )
 
@@ -251,11 +245,10 @@ class group:
         if not isinstance(name, str) or not name:
             raise InputError(f"group name {name!r} is not a text with letters in it")
         self.name = name
-        self._before: list[tuple[str, Optional[native.Region]]] = []
+        self._before: list[tuple[_steering.Active, Optional[native.Region]]] = []
 
     def __enter__(self) -> "group":
-        before = _current_group()
-        _group.name = self.name
+        before = _steering.set_current(self.name)
         one = None
         usable = _enabled.is_enabled() and torch.is_grad_enabled()
         if usable and native.current_label() is None:
@@ -271,7 +264,7 @@ class group:
         trace: Optional[types.TracebackType],
     ) -> None:
         before, one = self._before.pop()
-        _group.name = before
+        _steering.restore(before)
         if one is not None:
             one.leave()
 

@@ -1,0 +1,93 @@
+// Selective recompute: of a checkpointed function, some operators are not run again. What they gave
+// and what they saved is kept, or swapped, and handed out when the function runs again.
+//
+// It works above autograd, on a dispatch key that no backend uses: an operator that is kept is
+// skipped whole in the rerun, its saved tensors are filled in from its arguments, its results and
+// what else it saved. An operator that writes into one of its arguments makes what was kept of that
+// storage stale; it is then run again after all. Random states go on as if it had been run.
+#pragma once
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/stack.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/checkpoint.h"
+#include "engine/region.h"
+
+namespace restow::libtorch {
+
+enum class OperatorChoice : std::uint8_t { kRecompute, kSave, kSwap };
+
+// Asked once per operator of the forward that could be kept; `arguments` are the stack's last.
+// Composite operators are asked for as the operators they are made of, except where a name list
+// takes them whole. May throw.
+using OperatorPolicy =
+    std::function<OperatorChoice(const c10::OperatorHandle& op, const torch::jit::Stack& stack)>;
+
+// By name: "aten::mm", or with its overload "aten::add.Tensor".
+using OperatorNames = std::unordered_map<std::string, OperatorChoice>;
+
+// Of one invocation.
+class Selection {
+ public:
+  // Names decide first; `policy` (may be null) is asked for the others. `kept` holds what is kept.
+  Selection(std::shared_ptr<const OperatorNames> names, OperatorPolicy policy,
+            std::shared_ptr<SavingRegion> kept);
+
+  void Forward(Running& running, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+               torch::jit::Stack* stack);
+  void Again(Running& running, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+             torch::jit::Stack* stack);
+  // The forward is over.
+  void End() noexcept { kept_->End(); }
+
+ private:
+  // A saved tensor of a kept operator: its argument, its result, or a tensor of its own.
+  struct Fill {
+    enum Kind : std::uint8_t { kArgument, kResult, kOwn } kind = kOwn;
+    std::size_t number = 0;
+    std::shared_ptr<SavedSlot> own;
+  };
+  struct Result {
+    c10::IValue plain;                // not a tensor, or undefined
+    std::shared_ptr<SavedSlot> slot;  // else
+    bool requires_grad = false;
+  };
+  struct Random {
+    c10::Device device;
+    at::Tensor state;
+  };
+  struct Kept {
+    const c10::FunctionSchema* schema = nullptr;
+    std::size_t first_saved = 0;
+    std::vector<Fill> fills;
+    std::vector<Result> results;
+    std::vector<const c10::StorageImpl*> storages;  // of results
+    std::vector<Random> random;                     // after it ran
+  };
+
+  OperatorChoice Choose(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  void Keep(Running& running, std::size_t number, const c10::OperatorHandle& op,
+            c10::DispatchKeySet keys, torch::jit::Stack* stack, OperatorChoice choice);
+  void MakeStale(const torch::jit::Stack& stack, const c10::FunctionSchema& schema);
+
+  std::shared_ptr<const OperatorNames> names_;
+  OperatorPolicy policy_;
+  std::shared_ptr<SavingRegion> kept_;
+  std::unordered_map<std::size_t, Kept> by_number_;
+};
+
+// From now on this thread's operators come to the selection of the frame that it runs.
+void Watch(Running& running);
+
+// Never kept and never asked for, in the whole process: names as in OperatorNames.
+void IgnoreOperators(const std::vector<std::string>& names);
+
+}  // namespace restow::libtorch

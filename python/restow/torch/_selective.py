@@ -1,0 +1,216 @@
+"""Selective recompute: which operators of a checkpointed function are not run again."""
+
+import types
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Optional, Union
+
+import torch
+from torch.utils import checkpoint as torch_checkpoint
+
+from restow.errors import Error, InputError
+from restow.torch._load import native
+from restow.torch._policy import CheckpointPolicy
+from restow.torch._regions import HostPool
+
+OperatorPolicy = Callable[..., Any]
+Operators = Sequence[Any]
+
+_RECOMPUTE, _SAVE, _SWAP = 0, 1, 2
+
+# Names that stand for operators whose form differs by front end, shape and device.
+NAMED_SETS: dict[str, tuple[str, ...]] = {
+    "attention": (
+        "aten::scaled_dot_product_attention",
+        "aten::_scaled_dot_product_flash_attention",
+        "aten::_scaled_dot_product_flash_attention_for_cpu",
+        "aten::_scaled_dot_product_efficient_attention",
+        "aten::_scaled_dot_product_cudnn_attention",
+        "aten::_scaled_dot_product_fused_attention_overrideable",
+        "aten::_flash_attention_forward",
+        "aten::_efficient_attention_forward",
+    ),
+    "matmul": (
+        "aten::linear",
+        "aten::matmul",
+        "aten::mm",
+        "aten::addmm",
+        "aten::bmm",
+        "aten::baddbmm",
+        "aten::_scaled_mm",
+        "aten::_grouped_mm",
+    ),
+    "norm": (
+        "aten::layer_norm",
+        "aten::native_layer_norm",
+        "aten::rms_norm",
+        "aten::_fused_rms_norm",
+        "aten::group_norm",
+        "aten::native_group_norm",
+        "aten::batch_norm",
+        "aten::native_batch_norm",
+    ),
+    "communication": (
+        "_c10d_functional::all_gather_into_tensor",
+        "_c10d_functional::all_reduce",
+        "_c10d_functional::all_to_all_single",
+        "_c10d_functional::reduce_scatter_tensor",
+        "_c10d_functional::wait_tensor",
+    ),
+}
+
+
+class SelectiveContext:
+    """The first argument of a policy."""
+
+    is_recompute = False
+
+
+def _names_of(operator: Any, what: str) -> Iterable[str]:
+    """Names of an operator, of a named set, or of text like ``"aten::mm"``."""
+    if isinstance(operator, torch._ops.OpOverload):
+        name = operator._schema.name
+        overload = operator._schema.overload_name
+        return (f"{name}.{overload}" if overload else name,)
+    if isinstance(operator, torch._ops.OpOverloadPacket):
+        raise InputError(
+            f"{what}: {operator} has several overloads; name one, like {operator}.default"
+        )
+    if isinstance(operator, str):
+        if operator in NAMED_SETS:
+            return NAMED_SETS[operator]
+        if "::" in operator:
+            return (operator,)
+        sets = ", ".join(NAMED_SETS)
+        raise InputError(
+            f"{what}: {operator!r} is no operator ('aten::mm') and no named set ({sets})"
+        )
+    raise TypeError(f"{what}: {operator!r} is not an operator")
+
+
+def names_of(
+    save: Operators = (), recompute: Operators = (), swap: Operators = ()
+) -> "native.OperatorNames":
+    """What is done with which operator; those not named are run again."""
+    choices: dict[str, int] = {}
+    for what, operators, choice in (
+        ("save", save, _SAVE),
+        ("swap", swap, _SWAP),
+        ("recompute", recompute, _RECOMPUTE),
+    ):
+        for operator in operators:
+            for name in _names_of(operator, what):
+                choices[name] = choice
+    return native.OperatorNames(choices)
+
+
+class _Forward:
+    """Around the forward: operators come to the selection from here on."""
+
+    def __init__(
+        self,
+        names: Optional["native.OperatorNames"],
+        policy: Optional[OperatorPolicy],
+        group_swap: bool,
+        cpu_pool: Optional[HostPool],
+    ) -> None:
+        self._arguments = (
+            names,
+            policy,
+            group_swap,
+            None if cpu_pool is None else cpu_pool._native,
+        )
+
+    def __enter__(self) -> "_Forward":
+        native.select(*self._arguments)
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        native.end_select()
+
+
+class _Again:
+    """Around the rerun, which remembers the selection of its forward."""
+
+    def __enter__(self) -> "_Again":
+        return self
+
+    def __exit__(
+        self,
+        kind: Optional[type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        return None
+
+
+def create_selective_checkpoint_contexts(
+    policy_fn_or_list: Union[OperatorPolicy, Operators, "native.OperatorNames"],
+    allow_cache_entry_mutation: bool = False,
+    group_swap: bool = False,
+    cpu_pool: Optional[HostPool] = None,
+) -> tuple[_Forward, _Again]:
+    """The pair of contexts for ``checkpoint(..., context_fn=)``: some operators are not run again.
+
+    ``policy_fn_or_list``: a policy ``policy_fn(ctx, op, *args, **kwargs)``, asked once for each
+    operator of the forward that could be kept, or a list of operators, names (``"aten::mm"``) and
+    named sets (``"attention"``, ``"matmul"``, ``"norm"``, ``"communication"``) to keep. What is kept
+    may be swapped (MUST_SWAP). Views and operators that write into their arguments are always run
+    again; what was kept of a storage that is written later, too, so that
+    ``allow_cache_entry_mutation`` changes nothing.
+    """
+    if isinstance(policy_fn_or_list, native.OperatorNames):
+        return _Forward(policy_fn_or_list, None, group_swap, cpu_pool), _Again()
+    if callable(policy_fn_or_list):
+        return _Forward(None, policy_fn_or_list, group_swap, cpu_pool), _Again()
+    if isinstance(policy_fn_or_list, (list, tuple)):
+        return _Forward(names_of(policy_fn_or_list), None, group_swap, cpu_pool), _Again()
+    raise TypeError(
+        "policy_fn_or_list must be a policy or a list of operators, not "
+        f"{type(policy_fn_or_list).__name__}"
+    )
+
+
+def ignore_sac_ops(ops: Sequence[Any]) -> None:
+    """Operators that no policy is asked for, in the whole process; None entries are skipped."""
+    names: list[str] = []
+    for operator in ops:
+        if operator is not None:
+            names.extend(_names_of(operator, "ignore_sac_ops"))
+    native.ignore_operators(names)
+
+
+def _operator_of(name: str, overload: str) -> Any:
+    namespace, operator = name.split("::")
+    packet = getattr(getattr(torch.ops, namespace), operator)
+    return getattr(packet, overload or "default")
+
+
+def _refuse(answer: Any) -> None:
+    raise Error(
+        f"a policy of selective recompute answered {answer!r}; it must answer a member of "
+        "CheckpointPolicy"
+    )
+
+
+def _answers() -> list[tuple[Any, int]]:
+    pairs: list[tuple[Any, int]] = []
+    by_name = {
+        "MUST_SAVE": _SAVE,
+        "PREFER_SAVE": _SAVE,
+        "MUST_RECOMPUTE": _RECOMPUTE,
+        "PREFER_RECOMPUTE": _RECOMPUTE,
+        "MUST_SWAP": _SWAP,
+        "MUST_CPU_OFFLOAD": _SWAP,
+        "PREFER_CPU_OFFLOAD": _SWAP,
+    }
+    for members in (CheckpointPolicy, torch_checkpoint.CheckpointPolicy):
+        pairs += [(member, by_name[member.name]) for member in members if member.name in by_name]
+    return pairs
+
+
+native.set_operator_names(_operator_of, SelectiveContext(), _refuse, _answers())
