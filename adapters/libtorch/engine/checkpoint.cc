@@ -56,11 +56,6 @@ void CountInputs(Site& site, const std::vector<at::Tensor>& inputs) {
   site.bytes = bytes;
 }
 
-std::uint32_t VersionOf(const at::Tensor& tensor) {
-  const c10::VariableVersion& version = torch::autograd::impl::version_counter(tensor);
-  return version.enabled() ? version.current_version() : 0;
-}
-
 // Keeps what a rerun saves for as long as the rerun's own graph lives: a function may run a
 // backward of its own.
 class PlainSlot final : public SavedSlot {

@@ -78,8 +78,15 @@ void Below(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
 }
 
+// Dispatch modes in Python run operators with the keys of their caller: not even those are seen.
+thread_local bool inside = false;
+
 // With what it calls unseen.
 void RunWhole(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  struct Inside {
+    bool before = std::exchange(inside, true);
+    ~Inside() { inside = before; }
+  } const marked;
   const c10::impl::ExcludeDispatchKeyGuard guard(kKey);
   Below(op, keys, stack);
 }
@@ -136,7 +143,7 @@ void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   Running* const running = CurrentlyRunning();
   Selection* const selection =
       running != nullptr && running->frame != nullptr ? running->frame->selection().get() : nullptr;
-  if (selection == nullptr) return Below(op, keys, stack);
+  if (selection == nullptr || inside) return Below(op, keys, stack);
   OrHostError([&] {
     running->again ? selection->Again(*running, op, keys, stack)
                    : selection->Forward(*running, op, keys, stack);
@@ -223,8 +230,7 @@ void Selection::Keep(Running& running, std::size_t number, const c10::OperatorHa
   const std::vector<Frame::Captured> captured = running.frame->EndCapture();
   const std::size_t count = schema.returns().size();
   if (!AllPlainOrTensors(*stack, count)) return;  // lists of results are made again
-  const swap::Decision decision =
-      choice == OperatorChoice::kSwap ? swap::Decision::kSwap : swap::Decision::kKeep;
+  kept.decision = choice == OperatorChoice::kSwap ? swap::Decision::kSwap : swap::Decision::kKeep;
   std::vector<at::Tensor> results;
   for (std::size_t i = stack->size() - count; i < stack->size(); ++i) {
     Result& result = kept.results.emplace_back();
@@ -235,8 +241,9 @@ void Selection::Keep(Running& running, std::size_t number, const c10::OperatorHa
       result.plain = value;
       continue;
     }
+    result.is_tensor = true;
     result.requires_grad = tensor.requires_grad();
-    result.slot = kept_->PackAs(tensor, decision);
+    result.held = Hold(tensor);
     if (tensor.has_storage()) kept.storages.push_back(tensor.storage().unsafeGetStorageImpl());
   }
   const auto find = [](const std::vector<at::Tensor>& in, const at::Tensor& what) {
@@ -247,11 +254,11 @@ void Selection::Keep(Running& running, std::size_t number, const c10::OperatorHa
   for (const Frame::Captured& saved : captured) {
     Fill& fill = kept.fills.emplace_back();
     if (const std::size_t at = find(results, saved.alias); at < results.size()) {
-      fill = {Fill::kResult, at, nullptr};
+      fill = {Fill::kResult, at, {}};
     } else if (const std::size_t in = find(arguments, saved.alias); in < arguments.size()) {
-      fill = {Fill::kArgument, in, nullptr};
+      fill = {Fill::kArgument, in, {}};
     } else {
-      fill = {Fill::kOwn, 0, kept_->PackAs(saved.alias, decision)};
+      fill = {Fill::kOwn, 0, Hold(saved.alias)};
     }
   }
   if (KindOf(op).random) {
@@ -261,6 +268,36 @@ void Selection::Keep(Running& running, std::size_t number, const c10::OperatorHa
     }
   }
   by_number_.emplace(number, std::move(kept));
+}
+
+Selection::Held Selection::Hold(const at::Tensor& tensor) {
+  return {AliasOf(tensor), VersionOf(tensor), nullptr};
+}
+
+// False when something of it was written meanwhile: the operator is run again then.
+bool Selection::PutAway(Kept& kept) {
+  std::vector<Held*> all;
+  for (Result& result : kept.results) {
+    if (result.is_tensor) all.push_back(&result.held);
+  }
+  for (Fill& fill : kept.fills) {
+    if (fill.kind == Fill::kOwn) all.push_back(&fill.own);
+  }
+  for (Held* held : all) {
+    if (VersionOf(held->alias) != held->version) return false;
+  }
+  for (Held* held : all) {
+    held->slot = kept_->PackAs(held->alias, kept.decision);
+    held->alias.reset();
+  }
+  return true;
+}
+
+void Selection::End() {
+  for (auto at = by_number_.begin(); at != by_number_.end();) {
+    at = PutAway(at->second) ? std::next(at) : by_number_.erase(at);
+  }
+  kept_->End();
 }
 
 // What is written into is no longer what was kept, whichever view it is written through: also
@@ -312,11 +349,11 @@ void Selection::Again(Running& running, const c10::OperatorHandle& op, c10::Disp
   std::vector<c10::IValue> results;
   try {
     for (const Result& result : kept.results) {
-      if (!result.slot) {
+      if (!result.is_tensor) {
         results.push_back(result.plain);
         continue;
       }
-      at::Tensor tensor = result.slot->Unpack();
+      at::Tensor tensor = result.held.Get();
       if (result.requires_grad) tensor.set_requires_grad(true);
       results.emplace_back(std::move(tensor));
     }
@@ -327,7 +364,7 @@ void Selection::Again(Running& running, const c10::OperatorHandle& op, c10::Disp
   for (const Fill& fill : kept.fills) {
     running.replay->Accept(fill.kind == Fill::kArgument ? arguments.at(fill.number)
                            : fill.kind == Fill::kResult ? results.at(fill.number).toTensor()
-                                                        : fill.own->Unpack());
+                                                        : fill.own.Get());
   }
   torch::jit::drop(*stack, op.schema().arguments().size());
   for (c10::IValue& result : results) stack->push_back(std::move(result));

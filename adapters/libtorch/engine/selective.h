@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -45,20 +46,29 @@ class Selection {
                torch::jit::Stack* stack);
   void Again(Running& running, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
              torch::jit::Stack* stack);
-  // The forward is over.
-  void End() noexcept { kept_->End(); }
+  // The forward is over: what is to be swapped leaves now. Not before, as operators may still write
+  // into it.
+  void End();
 
  private:
+  // A tensor that is kept: itself during the forward, a slot after it.
+  struct Held {
+    at::Tensor alias;
+    std::uint32_t version = 0;
+    std::shared_ptr<SavedSlot> slot;
+
+    at::Tensor Get() const { return slot ? slot->Unpack() : AliasOf(alias); }
+  };
   // A saved tensor of a kept operator: its argument, its result, or a tensor of its own.
   struct Fill {
     enum Kind : std::uint8_t { kArgument, kResult, kOwn } kind = kOwn;
     std::size_t number = 0;
-    std::shared_ptr<SavedSlot> own;
+    Held own;
   };
   struct Result {
-    c10::IValue plain;                // not a tensor, or undefined
-    std::shared_ptr<SavedSlot> slot;  // else
-    bool requires_grad = false;
+    c10::IValue plain;  // not a tensor, or undefined
+    Held held;          // else
+    bool is_tensor = false, requires_grad = false;
   };
   struct Random {
     c10::Device device;
@@ -66,6 +76,7 @@ class Selection {
   };
   struct Kept {
     const c10::FunctionSchema* schema = nullptr;
+    swap::Decision decision = swap::Decision::kKeep;
     std::size_t first_saved = 0;
     std::vector<Fill> fills;
     std::vector<Result> results;
@@ -73,6 +84,8 @@ class Selection {
     std::vector<Random> random;                     // after it ran
   };
 
+  static Held Hold(const at::Tensor& tensor);
+  bool PutAway(Kept& kept);
   OperatorChoice Choose(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
   void Keep(Running& running, std::size_t number, const c10::OperatorHandle& op,
             c10::DispatchKeySet keys, torch::jit::Stack* stack, OperatorChoice choice);
@@ -81,7 +94,7 @@ class Selection {
   std::shared_ptr<const OperatorNames> names_;
   OperatorPolicy policy_;
   std::shared_ptr<SavingRegion> kept_;
-  std::unordered_map<std::size_t, Kept> by_number_;
+  std::map<std::size_t, Kept> by_number_;  // in the order in which they ran
 };
 
 // From now on this thread's operators come to the selection of the frame that it runs.

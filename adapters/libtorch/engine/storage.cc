@@ -137,9 +137,15 @@ at::Tensor TensorOver(const c10::Storage& storage, at::ScalarType dtype, c10::In
   return tensor;
 }
 
+std::uint32_t VersionOf(const at::Tensor& tensor) {
+  const c10::VariableVersion& version = torch::autograd::impl::version_counter(tensor);
+  return version.enabled() ? version.current_version() : 0;
+}
+
 at::Tensor AliasOf(const at::Tensor& tensor) {
   const c10::TensorImpl& impl = *tensor.unsafeGetTensorImpl();
   if (impl.is_python_dispatch() || tensor.is_nested()) return tensor.detach();
+  const InternalOps internal;  // else a dispatch mode in Python would be asked to detach
   return at::Tensor(impl.shallow_copy_and_detach(torch::autograd::impl::version_counter(tensor),
                                                  /*allow_tensor_metadata_change=*/true));
 }

@@ -38,6 +38,9 @@ Span SpanOf(const at::Tensor& tensor);
 at::Tensor TensorOver(const c10::Storage& storage, at::ScalarType dtype, c10::IntArrayRef sizes,
                       c10::IntArrayRef strides, std::int64_t offset);
 
+// How often the tensor's memory was written through it and its views; 0 where it is not counted.
+std::uint32_t VersionOf(const at::Tensor& tensor);
+
 // The same tensor without history, sharing memory and version.
 at::Tensor AliasOf(const at::Tensor& tensor);
 
