@@ -44,6 +44,9 @@ IMPURE_CALLS = re.compile(r"\b(getenv|secure_getenv)\s*\(")
 FOLDERS = ["include", "src", "cli", "adapters", "python", "bench", "tests"]
 LONGEST_FILE = 800  # lines
 WIDEST_LINE = 100  # characters
+# Public headers of adapters, and who may include them.
+ADAPTER_FACES = {"restow/libtorch.h": ("adapters/libtorch/", "examples/torch/")}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 FILE_NAME = re.compile(r"^[a-z][a-z0-9_]*\.(h|cc)$")
 
@@ -64,6 +67,10 @@ def is_test(path):
 
 def check_quoted(path, header):
     """An include of our own; yields what is wrong with it."""
+    if header in ADAPTER_FACES:
+        if not path.startswith(ADAPTER_FACES[header]):
+            yield f"'{header}' is an adapter's; no library may include it"
+        return
     own, parts = library_of(path), header.split("/")
     public = parts[0] == "restow"
     target = parts[1] if public else parts[0]
