@@ -123,6 +123,7 @@ class Core {
   void Unclaim(Unit& unit, Trash& trash);
   void Bury(Unit& unit, Trash& trash);
   DeviceBuffer BuryUntouched(Unit& unit);
+  void BuryAndSweep(Unit& unit, Guard& guard) noexcept;
   void DropKeys(Unit& unit);
   void DropKey(Unit& unit, std::uint32_t piece);
   void LetMemoryGo(Unit& unit, Trash& trash);
@@ -212,8 +213,7 @@ class Core {
   TableLock lock_;
   std::condition_variable_any claimed_;
   int waiters_ = 0;
-  std::deque<Unit> units_;
-  std::vector<Unit*> free_units_;
+  UnitPool units_;
   std::uint64_t next_id_ = 1;
   KeyTable keys_;
   Schedule schedule_;

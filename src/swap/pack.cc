@@ -1,17 +1,23 @@
 // Saving: a storage becomes a unit, and its copy to host is issued.
+#include <mutex>
 #include <utility>
 
 #include "swap/core.h"
 
 namespace restow::swap {
 
-Packed Core::Pack(RegionState& region, const Storage& storage, Decision decision) {
+// The caller has just stored the words of `storage` one by one: a load of two at once, which the
+// compiler would make of the key's copy, could not be served before both stores are done.
+[[gnu::optimize("no-tree-slp-vectorize")]] Packed Core::Pack(RegionState& region,
+                                                             const Storage& storage,
+                                                             Decision decision) {
   const Key key{storage.identity, storage.version, storage.offset, storage.bytes};
   Packed packed;
   Unit* full = nullptr;  // a fused unit to be sent
   bool to_keep = false, under_way = false;
+  keys_.Prefetch(KeyTable::Hash(storage.identity));
   {
-    const Guard guard(lock_);
+    const std::lock_guard<TableLock> guard(lock_);
     under_way = !leaving_.empty() || !graves_.empty() || !waiting_.empty() || !probes_.empty();
     const KeyTable::Found found = storage.identity != 0 ? keys_.Find(key) : KeyTable::Found();
     if (found.unit != nullptr) {
@@ -28,12 +34,12 @@ Packed Core::Pack(RegionState& region, const Storage& storage, Decision decision
         unit.kept = packed.reason != Reason::kSwapped && packed.reason != Reason::kWaitsForLaunch;
         if (!unit.kept) Enlist(region, unit);
         if (packed.reason == Reason::kSwapped) Hold(unit);
+        if (packed.reason == Reason::kKeptLastRegion) ++stats_.kept_last_region;
+        if (packed.reason == Reason::kKeptWindowFull) ++stats_.kept_window_full;
       }
     }
     ++live_slots_;
     ++packed.unit->slots;
-    if (packed.reason == Reason::kKeptLastRegion) ++stats_.kept_last_region;
-    if (packed.reason == Reason::kKeptWindowFull) ++stats_.kept_window_full;
   }
   if (to_keep) Keep(*packed.unit, storage);
   if (packed.reason == Reason::kSwapped) packed.reason = SendOut(*packed.unit, Stream());
