@@ -145,14 +145,14 @@ void Core::Enlist(RegionState& region, Unit& unit) {
   region.group->units.PushBack(unit);
 }
 
-void Core::AddPiece(Unit& unit, const Storage& storage, const Key& key) {
+void Core::AddPiece(Unit& unit, const Storage& storage) {
   const auto index = static_cast<std::uint32_t>(unit.pieces.size());
   Piece& piece = unit.pieces.Add();
   piece.memory = storage.memory;
-  piece.key = key;
+  piece.key = KeyOf(storage);
   if (index > 0) piece.at = unit.bytes;
-  piece.keyed = key.identity != 0;
-  if (index == 0) unit.hash = KeyTable::Hash(key.identity);
+  piece.keyed = storage.identity != 0;
+  if (index == 0) unit.hash = KeyTable::Hash(storage.identity);
   unit.bytes += storage.bytes;
   unit.invocation->bytes_next += storage.bytes;
   if (piece.keyed) keys_.Insert(unit, index);

@@ -6,12 +6,7 @@
 
 namespace restow::swap {
 
-// The caller has just stored the words of `storage` one by one: a load of two at once, which the
-// compiler would make of the key's copy, could not be served before both stores are done.
-[[gnu::optimize("no-tree-slp-vectorize")]] Packed Core::Pack(RegionState& region,
-                                                             const Storage& storage,
-                                                             Decision decision) {
-  const Key key{storage.identity, storage.version, storage.offset, storage.bytes};
+Packed Core::Pack(RegionState& region, const Storage& storage, Decision decision) {
   Packed packed;
   Unit* full = nullptr;  // a fused unit to be sent
   bool to_keep = false, under_way = false;
@@ -19,17 +14,18 @@ namespace restow::swap {
   {
     const std::lock_guard<TableLock> guard(lock_);
     under_way = !leaving_.empty() || !graves_.empty() || !waiting_.empty() || !probes_.empty();
-    const KeyTable::Found found = storage.identity != 0 ? keys_.Find(key) : KeyTable::Found();
+    const KeyTable::Found found =
+        storage.identity != 0 ? keys_.Find(KeyOf(storage)) : KeyTable::Found();
     if (found.unit != nullptr) {
       packed = {found.unit, found.piece, Reason::kShared};
       to_keep = decision == Decision::kKeep && !found.unit->kept;
     } else {
       const bool small = storage.bytes < region.min_bytes && storage.bytes > 0;
       if (region.fuse && small && decision != Decision::kKeep) {
-        packed = AddToBatch(region, storage, key, full);
+        packed = AddToBatch(region, storage, full);
       } else {
         Unit& unit = NewUnit(region);
-        AddPiece(unit, storage, key);
+        AddPiece(unit, storage);
         packed = {&unit, 0, Decide(region, unit, decision)};
         unit.kept = packed.reason != Reason::kSwapped && packed.reason != Reason::kWaitsForLaunch;
         if (!unit.kept) Enlist(region, unit);
@@ -64,7 +60,7 @@ Reason Core::Decide(RegionState& region, Unit& unit, Decision decision) const {
 }
 
 // Small storages gather in one unit until it is large enough for a copy of its own.
-Packed Core::AddToBatch(RegionState& region, const Storage& storage, const Key& key, Unit*& full) {
+Packed Core::AddToBatch(RegionState& region, const Storage& storage, Unit*& full) {
   if (region.batch == nullptr) {
     region.batch = &NewUnit(region);
     region.batch->open_in = &region;
@@ -75,7 +71,7 @@ Packed Core::AddToBatch(RegionState& region, const Storage& storage, const Key& 
   // A piece begins where any element type may.
   unit.bytes =
       (unit.bytes + HostPool::kAlignment - 1) / HostPool::kAlignment * HostPool::kAlignment;
-  AddPiece(unit, storage, key);
+  AddPiece(unit, storage);
   if (unit.bytes >= static_cast<std::size_t>(options_.fused_bytes.value())) {
     region.batch = nullptr;
     unit.open_in = nullptr;
