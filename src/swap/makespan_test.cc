@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstdlib>
 #include <iostream>
 #include <limits>
 #include <numeric>
 #include <random>
 
 #include "swap/testing/chain.h"
+#include "swap/testing/environment.h"
 
 namespace restow::swap {
 namespace {
@@ -146,11 +146,6 @@ TEST(MakespanModel, BackwardByHand) {
   const Case narrow{{1, 1, 1}, {2, 1, 3}, 3};
   EXPECT_DOUBLE_EQ(BackwardIn(narrow, {2, 1, 0}), 8);
   EXPECT_EQ(BackwardIn(narrow, {0, 1, 2}), kNever);
-}
-
-std::uint64_t FromEnvironment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
 }
 
 // Three to eight units, and a window of so many of the largest.
