@@ -1,5 +1,9 @@
 // How fast the file tier writes and reads, beside fio on the same directory: the same block size,
-// queue depth and direct I/O, in one run, in turns. Checks its answers first.
+// queue depth and direct I/O, in one run. Checks its answers first.
+//
+// A shared disk is faster in one minute than in the next. So short runs of the tier and of fio
+// alternate, each round is a pair that stands for itself, who goes first changes from round to
+// round, and the figure is the median of the rounds' ratios: what drifts cancels out.
 //
 //   file_tier_bench [FILE]    the figures also as JSON in FILE
 //   RESTOW_BENCH_DIR          the directory; the current one without it. Not on tmpfs; takes 1 GiB
@@ -9,6 +13,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -26,12 +31,13 @@ namespace {
 
 constexpr std::int64_t kTotal = 512 * kMiB;  // of each file; gone through again and again
 // Virtual disks lend bandwidth after a pause: nothing is measured until that is used up.
-constexpr int kLeadSeconds = 1, kMeasuredSeconds = 1;
+constexpr int kLeadMs = 500, kMeasuredMs = 500;
+constexpr double kLeadSeconds = kLeadMs / 1e3, kMeasuredSeconds = kMeasuredMs / 1e3;
 constexpr int kDepth = 16;
 // Blobs under way: more than transfers in flight, as in a job, so that the depth is always used.
 constexpr std::size_t kQueued = 4 * kDepth;
 constexpr std::size_t kChecked = 64;  // blobs compared byte by byte
-constexpr int kRounds = 9;
+constexpr int kRounds = 15;
 
 void Require(bool holds, const std::string& what) {
   if (holds) return;
@@ -39,15 +45,20 @@ void Require(bool holds, const std::string& what) {
   std::exit(1);
 }
 
-struct Rates {
-  double write = 0, read = 0;  // bytes/s
+enum class Way { kWrite, kRead };
+constexpr std::array<Way, 2> kWays = {Way::kWrite, Way::kRead};
+
+// Bytes/s of one round, both of which met the disk in the same mood.
+struct Round {
+  double ours = 0, fio = 0;
 };
 
-// One line of the table: rates of each round.
-struct Row {
+// One line of the table.
+struct Line {
   std::string name;
   std::int64_t block = 0;
-  std::vector<Rates> ours, fio;
+  Way way = Way::kWrite;
+  std::vector<Round> rounds;
 };
 
 class Memory {
@@ -87,9 +98,9 @@ class Tier {
     CheckAnswer();
   }
 
-  Rates Measure() {
-    return {Rate([this](std::size_t i) { return StartWrite(i); }),
-            Rate([this](std::size_t i) { return StartRead(i); })};
+  double Measure(Way way) {
+    return way == Way::kWrite ? Rate([this](std::size_t i) { return StartWrite(i); })
+                              : Rate([this](std::size_t i) { return StartRead(i); });
   }
 
   const FileTierFacts& facts() const { return tier_.facts(); }
@@ -168,13 +179,15 @@ class Tier {
 
 // One pass of fio over a file that exists, as ours does. Terse output, version 3: field 7 is the
 // read bandwidth, field 48 the write bandwidth, both in KiB/s (fio(1), "TERSE OUTPUT").
-double Fio(const std::string& file, std::int64_t block, bool ring, bool direct, bool write) {
+double Fio(const std::string& file, std::int64_t block, const FileTierFacts& facts, Way way) {
+  const bool write = way == Way::kWrite;
   const std::string command = fmt::format(
       "fio --name=tier --filename={} --size={} --bs={} --iodepth={} --numjobs=1 --ioengine={} "
-      "--direct={} --rw={} --overwrite=1 --fallocate=none --time_based --ramp_time={} --runtime={} "
+      "--direct={} --rw={} --overwrite=1 --fallocate=none --time_based --ramp_time={}ms "
+      "--runtime={}ms "
       "--output-format=terse --terse-version=3",
-      file, kTotal, block, kDepth, ring ? "io_uring" : "libaio", direct ? 1 : 0,
-      write ? "write" : "read", kLeadSeconds, kMeasuredSeconds);
+      file, kTotal, block, kDepth, facts.ring ? "io_uring" : "libaio", facts.direct_io ? 1 : 0,
+      write ? "write" : "read", kLeadMs, kMeasuredMs);
   std::FILE* pipe = ::popen(command.c_str(), "r");
   Require(pipe != nullptr, "fio cannot be started");
   std::string text(65536, '\0');
@@ -191,65 +204,68 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-double Median(const std::vector<Rates>& rates, double Rates::*which) {
+double Median(const Line& line, double (*figure)(const Round&)) {
   std::vector<double> values;
-  for (const Rates& each : rates) values.push_back(each.*which);
+  for (const Round& round : line.rounds) values.push_back(figure(round));
   return Median(values);
 }
 
-// The median of the rounds' ratios: both of a round met the disk in the same mood.
-double Ratio(const Row& row, double Rates::*which) {
-  std::vector<double> ratios;
-  for (std::size_t i = 0; i < row.ours.size(); ++i) {
-    ratios.push_back(row.ours[i].*which / row.fio[i].*which);
-  }
-  return Median(ratios);
+double Ours(const Line& line) {
+  return Median(line, [](const Round& round) { return round.ours; });
+}
+double Fios(const Line& line) {
+  return Median(line, [](const Round& round) { return round.fio; });
+}
+// Of the rounds' own ratios, not of medians.
+double Ratio(const Line& line) {
+  return Median(line, [](const Round& round) { return round.ours / round.fio; });
 }
 
-Row Compare(const std::string& dir, const std::string& name, std::int64_t block, bool checksums,
-            std::size_t shift) {
-  Row row{name, block, {}, {}};
+std::vector<Line> Compare(const std::string& dir, const std::string& name, std::int64_t block,
+                          bool checksums, std::size_t shift) {
   Tier tier(dir, block, checksums, shift);
   const std::string file = fmt::format("{}/restow_file_tier_bench.{}.fio", dir, ::getpid());
-  const bool ring = tier.facts().ring, direct = tier.facts().direct_io;
-  Fio(file, block, ring, direct, true);  // makes the file
-  for (int round = 0; round < kRounds; ++round) {
-    Rates fio;
-    // Who goes first changes from round to round.
-    if (round % 2 == 0) row.ours.push_back(tier.Measure());
-    fio.write = Fio(file, block, ring, direct, true);
-    fio.read = Fio(file, block, ring, direct, false);
-    if (round % 2 != 0) row.ours.push_back(tier.Measure());
-    row.fio.push_back(fio);
+  Fio(file, block, tier.facts(), Way::kWrite);  // makes the file
+  std::vector<Line> lines;
+  for (const Way way : kWays) {
+    Line& line = lines.emplace_back(Line{name, block, way, {}});
+    for (int i = 0; i < kRounds; ++i) {
+      Round round;
+      if (i % 2 == 0) round.ours = tier.Measure(way);
+      round.fio = Fio(file, block, tier.facts(), way);
+      if (i % 2 != 0) round.ours = tier.Measure(way);
+      line.rounds.push_back(round);
+    }
   }
   ::unlink(file.c_str());
-  return row;
+  return lines;
 }
 
-void Print(const Row& row) {
-  for (const bool write : {true, false}) {
-    const auto which = write ? &Rates::write : &Rates::read;
-    fmt::print("{:<28} {:>6} KiB  {:<5} {:>8.1f} {:>8.1f}   {:>5.3f}\n", row.name, row.block / 1024,
-               write ? "write" : "read", Median(row.ours, which) / 1e6,
-               Median(row.fio, which) / 1e6, Ratio(row, which));
-  }
+void Print(const Line& line) {
+  const auto [least, most] = std::minmax_element(
+      line.rounds.begin(), line.rounds.end(),
+      [](const Round& a, const Round& b) { return a.ours / a.fio < b.ours / b.fio; });
+  fmt::print("{:<28} {:>6} KiB  {:<5} {:>8.1f} {:>8.1f}   {:>5.3f}  {:>5.2f} {:>5.2f}\n", line.name,
+             line.block / 1024, line.way == Way::kWrite ? "write" : "read", Ours(line) / 1e6,
+             Fios(line) / 1e6, Ratio(line), least->ours / least->fio, most->ours / most->fio);
   std::fflush(stdout);
 }
 
-std::string Json(const std::vector<Row>& rows, const FileTierFacts& facts) {
+std::string Json(const std::vector<Line>& lines, const FileTierFacts& facts) {
   std::string text = fmt::format(
-      "{{\"io_uring\": {}, \"direct_io\": {}, \"queue_depth\": {}, \"file_bytes\": {}, \"rounds\": "
-      "{}, "
-      "\"rows\": [",
+      "{{\"io_uring\": {}, \"direct_io\": {}, \"queue_depth\": {}, \"file_bytes\": {}, "
+      "\"rounds\": {}, \"rows\": [",
       facts.ring, facts.direct_io, kDepth, kTotal, kRounds);
-  for (const Row& row : rows) {
+  for (const Line& line : lines) {
+    std::vector<std::string> ratios;
+    for (const Round& round : line.rounds) {
+      ratios.push_back(fmt::format("{:.4f}", round.ours / round.fio));
+    }
     text += fmt::format(
-        "{}\n  {{\"name\": \"{}\", \"block_bytes\": {}, \"write_bytes_per_s\": {:.0f}, "
-        "\"fio_write_bytes_per_s\": {:.0f}, \"write_ratio\": {:.4f}, \"read_bytes_per_s\": {:.0f}, "
-        "\"fio_read_bytes_per_s\": {:.0f}, \"read_ratio\": {:.4f}}}",
-        &row == rows.data() ? "" : ",", row.name, row.block, Median(row.ours, &Rates::write),
-        Median(row.fio, &Rates::write), Ratio(row, &Rates::write), Median(row.ours, &Rates::read),
-        Median(row.fio, &Rates::read), Ratio(row, &Rates::read));
+        "{}\n  {{\"name\": \"{}\", \"way\": \"{}\", \"block_bytes\": {}, \"bytes_per_s\": {:.0f}, "
+        "\"fio_bytes_per_s\": {:.0f}, \"ratio\": {:.4f}, \"ratios\": [{}]}}",
+        &line == lines.data() ? "" : ",", line.name, line.way == Way::kWrite ? "write" : "read",
+        line.block, Ours(line), Fios(line), Ratio(line), fmt::join(ratios, ", "));
   }
   return text + "\n]}\n";
 }
@@ -272,15 +288,18 @@ FileTierFacts FactsOf(const std::string& dir) {
 int Main(const char* json) {
   const std::string dir = BenchDirectory();
   const FileTierFacts facts = FactsOf(dir);
-  fmt::print("directory {}: {}, {}; {} {}\n", dir, facts.ring ? "io_uring" : "threads",
-             facts.direct_io ? "direct I/O" : "page cache", "queue depth 16, median of",
-             "9 rounds in turns with fio");
+  fmt::print("directory {}: {}, {}; queue depth {}, median of {} rounds in turns with fio\n", dir,
+             facts.ring ? "io_uring" : "threads", facts.direct_io ? "direct I/O" : "page cache",
+             kDepth, kRounds);
   if (!facts.notes.empty()) fmt::print("{}\n", facts.notes);
-  fmt::print("{:<28} {:>10}  {:<5} {:>8} {:>8}   {}\n", "", "block", "", "MB/s", "fio", "ratio");
-  std::vector<Row> rows;
+  fmt::print("{:<28} {:>10}  {:<5} {:>8} {:>8}   {:>5}  {:>5} {:>5}\n", "", "block", "", "MB/s",
+             "fio", "ratio", "least", "most");
+  std::vector<Line> lines;
   const auto add = [&](const char* name, std::int64_t block, bool checksums, std::size_t shift) {
-    rows.push_back(Compare(dir, name, block, checksums, shift));
-    Print(rows.back());
+    for (const Line& line : Compare(dir, name, block, checksums, shift)) {
+      Print(line);
+      lines.push_back(line);
+    }
   };
   add("checksums, aligned", kMiB, true, 0);
   add("no checksums, aligned", kMiB, false, 0);
@@ -288,7 +307,7 @@ int Main(const char* json) {
   if (json == nullptr) return 0;
   std::FILE* file = std::fopen(json, "w");
   Require(file != nullptr, std::string("cannot write ") + json);
-  fmt::print(file, "{}", Json(rows, facts));
+  fmt::print(file, "{}", Json(lines, facts));
   std::fclose(file);
   return 0;
 }

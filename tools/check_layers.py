@@ -32,6 +32,8 @@ HOMES = {
     "c10": ["adapters/libtorch/"],
     "pybind11": ["python/cpp/", "adapters/libtorch/python/"],
     "benchmark": ["bench/"],
+    "liburing.h": ["src/swap/file_tier/"],
+    "xxhash.h": ["src/swap/file_tier/"],
 }
 # First part of a face's own headers -> its folder, and what it is.
 FACES = {"cli": ("cli/", "the command"), "cpp": ("python/cpp/", "the bindings")}
@@ -159,6 +161,9 @@ PLANTED = [
     ("src/report/a.cc", "#include <nlohmann/json.hpp>\n", "home in src/io/"),
     ("src/plan/a.cc", "#include <yaml-cpp/yaml.h>\n", "home in src/io/"),
     ("src/io/a.cc", "#include <CLI/CLI.hpp>\n", "home in cli/"),
+    ("src/swap/a.cc", "#include <liburing.h>\n", "home in src/swap/file_tier/"),
+    ("src/io/a.cc", "#include <xxhash.h>\n", "home in src/swap/file_tier/"),
+    ("src/swap/file_tier/a.cc", "#include <liburing.h>\n#include <xxhash.h>\n", None),
     ("include/restow/io/a.h", "#pragma once\n#include <nlohmann/json.hpp>\n", "std and restow/"),
     ("src/io/a.cc", '#include "cpp/errors.h"\n', "no library may include it"),
     ("python/cpp/a.cc", '#include "io/limits.h"\n', "private to io"),

@@ -236,6 +236,7 @@ restow_status restow_region_begin(restow_engine* engine, const restow_region_opt
     where.steering = given.manual != 0 ? swap::Steering::kManual : swap::Steering::kAutomatic;
     where.place = given.on_file != 0 ? swap::Place::kFile : swap::Place::kHost;
     where.min_bytes = given.min_bytes;
+    where.fuse = given.fuse != 0;
     *region = new restow_region{engine->device, engine->engine.Begin(where)};
   });
 }
@@ -367,6 +368,26 @@ restow_status restow_reset_stats(restow_engine* engine) {
 }
 restow_status restow_count_recomputed_region(restow_engine* engine) {
   return Guarded([&] { Need(engine, "engine").engine.CountRecomputedRegion(); });
+}
+
+restow_status restow_start_trace(restow_engine* engine) {
+  return Guarded([&] { Need(engine, "engine").engine.StartTrace(); });
+}
+restow_status restow_stop_trace(restow_engine* engine,
+                                void (*each)(void* context, const restow_trace_event* event),
+                                void* context) {
+  return Guarded([&] {
+    if (each == nullptr) ThrowUsage("each is NULL");
+    for (const swap::TraceEvent& copy : Need(engine, "engine").engine.StopTrace()) {
+      const restow_trace_event event = {copy.direction == swap::Direction::kIn ? 1 : 0,
+                                        copy.unit,
+                                        copy.site.c_str(),
+                                        copy.bytes,
+                                        copy.begin_s,
+                                        copy.end_s};
+      each(context, &event);
+    }
+  });
 }
 
 restow_status restow_dump(restow_engine* engine, const char** text) {

@@ -48,6 +48,7 @@ class CallbackDevice : public Device, public std::enable_shared_from_this<Callba
     can.async_copies = ops_.async_copies != 0;
     can.copy_streams = ops_.copy_streams;
     can.host_addressable = ops_.host_address != nullptr;
+    can.copies_on_device = ops_.copy_on_device != nullptr;
     return can;
   }
   Stream CurrentStream() override {
@@ -116,6 +117,12 @@ class CallbackDevice : public Device, public std::enable_shared_from_this<Callba
               Stream stream) override {
     Check(ops_.copy_in(ops_.context, HandleOf(to), offset, from, bytes, stream.id), "copy_in");
   }
+  void CopyOnDevice(DeviceMemory& to, std::size_t to_offset, DeviceMemory& from,
+                    std::size_t from_offset, std::size_t bytes, Stream stream) override {
+    Check(ops_.copy_on_device(ops_.context, HandleOf(to), to_offset, HandleOf(from), from_offset,
+                              bytes, stream.id),
+          "copy_on_device");
+  }
 
  private:
   void Check(int code, const char* call) const {
@@ -147,8 +154,8 @@ std::shared_ptr<Device> MakeCallbackDevice(const restow_device_ops& ops) {
       ops.free_host != nullptr && ops.copy_out != nullptr && ops.copy_in != nullptr;
   if (!complete) {
     ThrowUsage(
-        "the table of device callbacks lacks one; only note_use, host_address and "
-        "last_error may be NULL");
+        "the table of device callbacks lacks one; only note_use, host_address, last_error and "
+        "copy_on_device may be NULL");
   }
   if (ops.copy_streams < 0 || ops.copy_streams > 2) {
     ThrowUsage("copy_streams is " + std::to_string(ops.copy_streams) + "; 0, 1 and 2 are allowed");

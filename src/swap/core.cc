@@ -124,13 +124,7 @@ Unit& Core::NewUnit(RegionState& region) {
   if (alive_.empty() && !explicit_steps_) schedule_.Step();
   if (region.invocation == nullptr) region.invocation = &schedule_.NextInvocation(*region.site);
   last_packer_ = region.invocation;
-  if (free_units_.empty()) {
-    units_.emplace_back();
-    free_units_.reserve(units_.size());
-    free_units_.push_back(&units_.back());
-  }
-  Unit& unit = *free_units_.back();
-  free_units_.pop_back();
+  Unit& unit = units_.Take();
   unit.id = next_id_++;
   unit.invocation = region.invocation;
   unit.manual = region.manual;
@@ -151,13 +145,14 @@ void Core::Enlist(RegionState& region, Unit& unit) {
   region.group->units.PushBack(unit);
 }
 
-void Core::AddPiece(Unit& unit, const Storage& storage, const Key& key) {
+void Core::AddPiece(Unit& unit, const Storage& storage) {
   const auto index = static_cast<std::uint32_t>(unit.pieces.size());
   Piece& piece = unit.pieces.Add();
   piece.memory = storage.memory;
-  piece.key = key;
+  piece.key = KeyOf(storage);
   if (index > 0) piece.at = unit.bytes;
-  piece.keyed = key.identity != 0;
+  piece.keyed = storage.identity != 0;
+  if (index == 0) unit.hash = KeyTable::Hash(storage.identity);
   unit.bytes += storage.bytes;
   unit.invocation->bytes_next += storage.bytes;
   if (piece.keyed) keys_.Insert(unit, index);
@@ -243,28 +238,34 @@ void Core::Unclaim(Unit& unit, Trash& trash) {
 
 void Core::Release(Unit& unit) noexcept {
   DeviceBuffer memory;  // dropped after the lock
-  std::optional<Trash> trash;
   bool last = false;
+  UnitPool::Prefetch(unit);
+  keys_.Prefetch(unit.hash);
   {
-    const Guard guard(lock_);
+    Guard guard(lock_);
     if (--unit.slots == 0 && !unit.busy) {
       if (unit.touched) {
-        Bury(unit, trash.emplace());
+        BuryAndSweep(unit, guard);
       } else {
         memory = BuryUntouched(unit);
       }
     }
-    if (!trash) last = --live_slots_ == 0 && handles_ == 0;
-  }
-  if (trash) {
-    Sweep(*trash);
-    trash.reset();
     // Counted down only now: the pool and the tier were still needed.
-    const Guard guard(lock_);
     last = --live_slots_ == 0 && handles_ == 0;
   }
   memory.reset();
   if (last) delete this;
+}
+
+// Apart from Release, whose frame would else hold a Trash for each tensor that was only kept.
+[[gnu::noinline]] void Core::BuryAndSweep(Unit& unit, Guard& guard) noexcept {
+  {
+    Trash trash;
+    Bury(unit, trash);
+    guard.unlock();
+    Sweep(trash);
+  }
+  guard.lock();
 }
 
 // The last slot of a unit that was only ever kept: little is to be undone.
@@ -276,7 +277,7 @@ DeviceBuffer Core::BuryUntouched(Unit& unit) {
   DeviceBuffer memory = std::move(piece.memory);
   unit.pieces.Forget();
   static_cast<UnitCore&>(unit) = UnitCore();
-  free_units_.push_back(&unit);
+  units_.Give(unit);
   --live_units_;
   return memory;
 }
@@ -376,7 +377,7 @@ void Core::Bury(Unit& unit, Trash& trash) {
   pieces.Clear();
   unit = Unit();
   unit.pieces = std::move(pieces);
-  free_units_.push_back(&unit);
+  units_.Give(unit);
   --live_units_;
 }
 
@@ -428,9 +429,8 @@ void Core::GiveOrder(const std::vector<UseName>& order) {
 void Core::Forget(std::uint64_t identity) {
   Locked locked(*this);
   std::vector<std::pair<Unit*, std::uint32_t>> found;
-  keys_.ForEach([&](std::uint64_t known, Unit& unit, std::uint32_t piece) {
-    if (known == identity) found.emplace_back(&unit, piece);
-  });
+  keys_.ForEach(identity,
+                [&](Unit& unit, std::uint32_t piece) { found.emplace_back(&unit, piece); });
   for (const auto& [unit, piece] : found) DropKey(*unit, piece);
 }
 

@@ -45,6 +45,10 @@ struct RegionState {
   Unit* batch = nullptr;  // fused unit that still takes pieces
 };
 
+inline Key KeyOf(const Storage& storage) {
+  return {storage.identity, storage.version, storage.offset, storage.bytes};
+}
+
 struct Packed {
   Unit* unit = nullptr;
   std::uint32_t piece = 0;
@@ -113,7 +117,7 @@ class Core {
   // core.cc: the table. All under the lock.
   Unit& NewUnit(RegionState& region);
   void Enlist(RegionState& region, Unit& unit);
-  void AddPiece(Unit& unit, const Storage& storage, const Key& key);
+  void AddPiece(Unit& unit, const Storage& storage);
   void Move(Unit& unit, Change change, double now_s);
   void CountBrought(Unit& unit, bool brought);
   void NoteUsed(Unit& unit, Trash& trash);
@@ -123,6 +127,7 @@ class Core {
   void Unclaim(Unit& unit, Trash& trash);
   void Bury(Unit& unit, Trash& trash);
   DeviceBuffer BuryUntouched(Unit& unit);
+  void BuryAndSweep(Unit& unit, Guard& guard) noexcept;
   void DropKeys(Unit& unit);
   void DropKey(Unit& unit, std::uint32_t piece);
   void LetMemoryGo(Unit& unit, Trash& trash);
@@ -134,7 +139,7 @@ class Core {
 
   // pack.cc
   Reason Decide(RegionState& region, Unit& unit, Decision decision) const;
-  Packed AddToBatch(RegionState& region, const Storage& storage, const Key& key, Unit*& full);
+  Packed AddToBatch(RegionState& region, const Storage& storage, Unit*& full);
   void Keep(Unit& unit, const Storage& storage);
   Reason SendOut(Unit& unit, Stream stream);
   void CloseBatch(Unit& unit, bool manual) noexcept;
@@ -210,8 +215,7 @@ class Core {
   TableLock lock_;
   std::condition_variable_any claimed_;
   int waiters_ = 0;
-  std::deque<Unit> units_;
-  std::vector<Unit*> free_units_;
+  UnitPool units_;
   std::uint64_t next_id_ = 1;
   KeyTable keys_;
   Schedule schedule_;

@@ -1,4 +1,5 @@
 // Saving: a storage becomes a unit, and its copy to host is issued.
+#include <mutex>
 #include <utility>
 
 #include "swap/core.h"
@@ -6,34 +7,35 @@
 namespace restow::swap {
 
 Packed Core::Pack(RegionState& region, const Storage& storage, Decision decision) {
-  const Key key{storage.identity, storage.version, storage.offset, storage.bytes};
   Packed packed;
   Unit* full = nullptr;  // a fused unit to be sent
   bool to_keep = false, under_way = false;
+  keys_.Prefetch(KeyTable::Hash(storage.identity));
   {
-    const Guard guard(lock_);
+    const std::lock_guard<TableLock> guard(lock_);
     under_way = !leaving_.empty() || !graves_.empty() || !waiting_.empty() || !probes_.empty();
-    const KeyTable::Found found = storage.identity != 0 ? keys_.Find(key) : KeyTable::Found();
+    const KeyTable::Found found =
+        storage.identity != 0 ? keys_.Find(KeyOf(storage)) : KeyTable::Found();
     if (found.unit != nullptr) {
       packed = {found.unit, found.piece, Reason::kShared};
       to_keep = decision == Decision::kKeep && !found.unit->kept;
     } else {
       const bool small = storage.bytes < region.min_bytes && storage.bytes > 0;
       if (region.fuse && small && decision != Decision::kKeep) {
-        packed = AddToBatch(region, storage, key, full);
+        packed = AddToBatch(region, storage, full);
       } else {
         Unit& unit = NewUnit(region);
-        AddPiece(unit, storage, key);
+        AddPiece(unit, storage);
         packed = {&unit, 0, Decide(region, unit, decision)};
         unit.kept = packed.reason != Reason::kSwapped && packed.reason != Reason::kWaitsForLaunch;
         if (!unit.kept) Enlist(region, unit);
         if (packed.reason == Reason::kSwapped) Hold(unit);
+        if (packed.reason == Reason::kKeptLastRegion) ++stats_.kept_last_region;
+        if (packed.reason == Reason::kKeptWindowFull) ++stats_.kept_window_full;
       }
     }
     ++live_slots_;
     ++packed.unit->slots;
-    if (packed.reason == Reason::kKeptLastRegion) ++stats_.kept_last_region;
-    if (packed.reason == Reason::kKeptWindowFull) ++stats_.kept_window_full;
   }
   if (to_keep) Keep(*packed.unit, storage);
   if (packed.reason == Reason::kSwapped) packed.reason = SendOut(*packed.unit, Stream());
@@ -58,7 +60,7 @@ Reason Core::Decide(RegionState& region, Unit& unit, Decision decision) const {
 }
 
 // Small storages gather in one unit until it is large enough for a copy of its own.
-Packed Core::AddToBatch(RegionState& region, const Storage& storage, const Key& key, Unit*& full) {
+Packed Core::AddToBatch(RegionState& region, const Storage& storage, Unit*& full) {
   if (region.batch == nullptr) {
     region.batch = &NewUnit(region);
     region.batch->open_in = &region;
@@ -69,7 +71,7 @@ Packed Core::AddToBatch(RegionState& region, const Storage& storage, const Key& 
   // A piece begins where any element type may.
   unit.bytes =
       (unit.bytes + HostPool::kAlignment - 1) / HostPool::kAlignment * HostPool::kAlignment;
-  AddPiece(unit, storage, key);
+  AddPiece(unit, storage);
   if (unit.bytes >= static_cast<std::size_t>(options_.fused_bytes.value())) {
     region.batch = nullptr;
     unit.open_in = nullptr;

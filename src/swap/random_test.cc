@@ -5,7 +5,6 @@
 //   RESTOW_PROGRAMS=10000 RESTOW_SEED=1 restow_swap_test --gtest_filter='RandomPrograms.*'
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <iostream>
 #include <random>
 
@@ -13,15 +12,11 @@
 #include "restow/swap/engine.h"
 #include "swap/fake/fake_device.h"
 #include "swap/fake/fake_tier.h"
+#include "swap/testing/environment.h"
 #include "swap/testing/program.h"
 
 namespace restow::swap {
 namespace {
-
-std::uint64_t FromEnvironment(const char* name, std::uint64_t otherwise) {
-  const char* text = std::getenv(name);
-  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
-}
 
 class RandomProgram {
  public:

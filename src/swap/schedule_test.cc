@@ -5,13 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <numeric>
-#include <random>
-
 #include "restow/base/error.h"
 #include "restow/swap/engine.h"
 #include "swap/fake/fake_device.h"
+#include "swap/testing/chain.h"
 #include "swap/testing/program.h"
 
 namespace restow::swap {
@@ -20,40 +17,6 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-constexpr std::size_t kUnit = 6400;  // bytes copied in a second
-
-struct Chain {
-  explicit Chain(std::vector<Layer> layers, double window_units = 2, bool keep_last = false,
-                 std::size_t bytes_per_s = kUnit, int most_ahead = 64) {
-    FakeOptions fake;
-    fake.out_bytes_per_s = fake.in_bytes_per_s = static_cast<double>(bytes_per_s);
-    device = std::make_shared<FakeDevice>(fake);
-    options.window = Bytes(static_cast<std::int64_t>(window_units * kUnit));
-    options.min_bytes = Bytes(0);
-    options.keep_last_region = keep_last;
-    options.prefetch_distance = std::min(1, most_ahead);
-    options.max_prefetch_distance = most_ahead;
-    engine = std::make_unique<Engine>(device, options);
-    program = std::make_unique<Program>(device, *engine, std::move(layers));
-  }
-  ~Chain() {
-    EXPECT_THAT(device->errors(), IsEmpty());
-    EXPECT_EQ(program->wrong(), 0);
-  }
-  // The drawing of the n-th step, from 1.
-  std::string DrawStep(int n, bool apart = false) {
-    for (int i = 1; i < n; ++i) program->Step(apart);
-    device->ClearSpans();
-    program->Step(apart);
-    return "\n" + device->Draw(1);
-  }
-
-  std::shared_ptr<FakeDevice> device;
-  Options options;
-  std::unique_ptr<Engine> engine;
-  std::unique_ptr<Program> program;
-};
 
 TEST(Drawing, CopiesOutRunBesideTheNextForwardAndCopiesInBesideTheBackwardBefore) {
   // Window two units. d and c are still on the device when backward begins: both are cancelled.
@@ -305,109 +268,6 @@ TEST(Group, AnUnpackThatComesBeforeAnyLaunchStillWorks) {
   EXPECT_TRUE(good());
   chain.engine->WaitOffload("g");
   EXPECT_TRUE(good());
-}
-
-// --- Makespan ---
-
-double Sum(const std::vector<double>& values) {
-  return std::accumulate(values.begin(), values.end(), 0.0);
-}
-
-TEST(Makespan, EqualUnitsHideWhateverIsShorter) {
-  // Forward: the first copy waits for the first compute (fill), the last compute for nobody, its
-  // copy drains after it. Backward the same mirrored: the first copy in comes before any compute
-  // that needs it, the last compute after the last copy.
-  for (const double copy_s : {0.25, 0.5, 1.0, 2.0, 4.0}) {
-    for (const double window : {2.0, 3.0, 5.0}) {
-      const int n = 24;
-      Chain chain(EqualLayers(n, kUnit, 1, 1), window, false,
-                  static_cast<std::size_t>(kUnit / copy_s));
-      chain.program->Step(true);
-      const StepTimes times = chain.program->Step(true);
-      const double busy = std::max<double>(n, n * copy_s);
-      const double ends = std::min(1.0, copy_s);  // fill of one side, drain of the other
-      EXPECT_LE(times.forward_s, 1.03 * (busy + ends)) << copy_s << " " << window;
-      EXPECT_LE(times.backward_s, 1.03 * (busy + ends)) << copy_s << " " << window;
-    }
-  }
-}
-
-// The shortest forward over every order in which the copies could leave, by brute force. Compute
-// runs in order; unit i's copy may start when its compute is done; the device may hold a window of
-// units that are not copied yet, and one always passes.
-double BestForward(const std::vector<double>& compute, const std::vector<double>& copy,
-                   double window) {
-  const std::size_t n = compute.size();
-  std::vector<std::size_t> order(n);
-  std::iota(order.begin(), order.end(), 0u);
-  double best = 1e30;
-  do {
-    // Fixed point: starts of computes depend on ends of copies and the reverse; both only grow.
-    std::vector<double> computed(n, 0), copied(n, 0);
-    bool changed = true;
-    for (std::size_t round = 0; changed && round < 4 * n; ++round) {
-      changed = false;
-      double at = 0;
-      for (std::size_t i = 0; i < n; ++i) {
-        // Before compute i, what is packed and not copied must fit the window.
-        double held_until = 0;
-        std::vector<std::size_t> packed(i);
-        std::iota(packed.begin(), packed.end(), 0u);
-        std::sort(packed.begin(), packed.end(),
-                  [&](std::size_t a, std::size_t b) { return copied[a] < copied[b]; });
-        double held = 0;
-        for (const std::size_t p : packed) held += copy[p];
-        std::size_t left = packed.size();
-        for (const std::size_t p : packed) {
-          if (held <= window + 1e-9 || left <= 1) break;
-          held -= copy[p];
-          --left;
-          held_until = copied[p];
-        }
-        at = std::max(at, held_until) + compute[i];
-        changed |= at > computed[i] + 1e-9;
-        computed[i] = at;
-      }
-      double link = 0;
-      for (const std::size_t i : order) {
-        link = std::max(link, computed[i]) + copy[i];
-        changed |= link > copied[i] + 1e-9;
-        copied[i] = link;
-      }
-    }
-    if (changed) continue;  // this order never gets through
-    const double end = std::max(computed.back(), *std::max_element(copied.begin(), copied.end()));
-    best = std::min(best, end);
-  } while (std::next_permutation(order.begin(), order.end()));
-  return best;
-}
-
-TEST(Makespan, UnequalUnitsComeWithinATwentiethOfTheBestOrder) {
-  std::mt19937 random(20260101);
-  double worst = 0;
-  for (int trial = 0; trial < 40; ++trial) {
-    const int n = 3 + static_cast<int>(random() % 4);  // brute force: up to 720 orders
-    std::vector<Layer> layers;
-    std::vector<double> compute, copy;
-    double largest = 0;
-    for (int i = 0; i < n; ++i) {
-      const std::size_t bytes = 640 * (1 + random() % 20);
-      const double seconds = 0.25 * static_cast<double>(1 + random() % 8);
-      layers.push_back({std::string(1, static_cast<char>('a' + i)), {bytes}, seconds, seconds});
-      compute.push_back(seconds);
-      copy.push_back(static_cast<double>(bytes) / kUnit);
-      largest = std::max(largest, copy.back());
-    }
-    const double window = 2 * largest;
-    Chain chain(layers, window);
-    chain.program->Step(true);
-    const StepTimes times = chain.program->Step(true);
-    const double best = BestForward(compute, copy, window);
-    EXPECT_GE(times.forward_s, Sum(compute) - 1e-9);
-    EXPECT_LE(times.forward_s, 1.05 * best) << "trial " << trial << ", " << n << " units";
-    worst = std::max(worst, times.forward_s / best);
-  }
-  RecordProperty("worst_ratio", std::to_string(worst));
 }
 
 }  // namespace

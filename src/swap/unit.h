@@ -59,11 +59,7 @@ class Pieces {
   const Piece* begin() const { return size_ > 1 ? many_.data() : &one_; }
   const Piece* end() const { return begin() + size_; }
 
-  Piece& Add() {
-    if (size_++ == 0) return one_;
-    if (size_ == 2) many_.push_back(std::exchange(one_, Piece()));
-    return many_.emplace_back();
-  }
+  Piece& Add() { return size_++ == 0 ? one_ : AddToMany(); }
   void Clear() {
     if (size_ > 1) many_.clear();
     one_ = Piece();
@@ -73,6 +69,11 @@ class Pieces {
   void Forget() { size_ = 0; }
 
  private:
+  [[gnu::noinline]] Piece& AddToMany() {
+    if (size_ == 2) many_.push_back(std::exchange(one_, Piece()));
+    return many_.emplace_back();
+  }
+
   std::size_t size_ = 0;
   Piece one_;
   std::vector<Piece> many_;
@@ -95,6 +96,8 @@ struct UnitCore {
   bool brought = false;  // counted in brought_bytes
   bool native = true;    // the device memory is what the caller packed
   bool demanded = false;  // its copy in was issued at its use
+  // Of the first piece's key. Written before the unit has a slot: a slot's holder needs no lock.
+  std::uint32_t hash = 0;
 };
 
 // Guarded by the table lock, except that the thread which has claimed a unit (`busy`) may read it
@@ -127,6 +130,40 @@ struct alignas(64) Unit : UnitCore {
 
   std::shared_ptr<Group> group;
   Link leaving, hosted, in_group;
+};
+
+// Where units live: side by side, taken and given back without allocation once there were as many.
+// Not thread-safe: the table lock guards it.
+class UnitPool {
+ public:
+  Unit& Take() {
+    if (free_.empty()) Grow();
+    Unit& unit = *free_.back();
+    free_.pop_back();
+    // The next one comes near while this one is filled in.
+    if (!free_.empty()) Prefetch(*free_.back());
+    return unit;
+  }
+  // Requires: the unit is as new.
+  void Give(Unit& unit) noexcept { free_.push_back(&unit); }
+
+  // Brings what most units use of themselves near. Reads nothing, so it needs no lock.
+  static void Prefetch(const Unit& unit) {
+    const char* at = reinterpret_cast<const char*>(&unit);
+    __builtin_prefetch(at, 1);
+    __builtin_prefetch(at + 64, 1);
+  }
+
+ private:
+  static constexpr std::size_t kSlab = 64;
+  [[gnu::noinline]] void Grow() {
+    slabs_.push_back(std::make_unique<Unit[]>(kSlab));
+    free_.reserve(slabs_.size() * kSlab);  // so that Give never throws
+    for (std::size_t i = kSlab; i-- > 0;) free_.push_back(&slabs_.back()[i]);
+  }
+
+  std::vector<std::unique_ptr<Unit[]>> slabs_;
+  std::vector<Unit*> free_;
 };
 
 // Units in an order, linked through themselves.
@@ -207,6 +244,7 @@ struct Trash {
 };
 
 static_assert(sizeof(UnitCore) + sizeof(Link) == 64, "the first cache line of a unit");
+static_assert(sizeof(Unit) / 64 % 2 == 1, "units side by side begin in every set of a cache");
 static_assert(offsetof(Piece, at) + sizeof(std::size_t) <= 64, "the second, with the count");
 
 }  // namespace restow::swap

@@ -32,7 +32,7 @@ typedef struct memory {
 } memory;
 
 typedef struct device {
-  int memories, events, host_blocks, copies_out, copies_in;
+  int memories, events, host_blocks, copies_out, copies_in, copies_on_device;
   int fail_copies;
 } device;
 
@@ -130,6 +130,13 @@ static int CopyIn(void* context, void* to, size_t offset, const void* from, size
   memcpy(((memory*)to)->data + offset, from, bytes);
   return 0;
 }
+static int CopyOnDevice(void* context, void* to, size_t to_offset, void* from, size_t from_offset,
+                        size_t bytes, uint64_t stream) {
+  (void)stream;
+  ++((device*)context)->copies_on_device;
+  memcpy(((memory*)to)->data + to_offset, ((memory*)from)->data + from_offset, bytes);
+  return 0;
+}
 static const char* DeviceError(void* context) {
   (void)context;
   return "the link is down";
@@ -161,12 +168,14 @@ static restow_device_ops Table(device* d) {
   ops.copy_out = CopyOut;
   ops.copy_in = CopyIn;
   ops.last_error = DeviceError;
+  ops.copy_on_device = CopyOnDevice;
   return ops;
 }
 
 enum { kLayers = 6, kBytes = 5000 };
 
-static restow_slot* Save(device* d, restow_region* region, uint64_t identity, int* reason) {
+static restow_slot* SaveAs(device* d, restow_region* region, uint64_t identity,
+                           restow_decision decision, int* reason) {
   restow_storage storage;
   restow_slot* slot = NULL;
   memory* m = NewMemory(d, kBytes);
@@ -176,9 +185,13 @@ static restow_slot* Save(device* d, restow_region* region, uint64_t identity, in
   storage.identity = identity;
   storage.bytes = storage.memory_bytes = kBytes;
   storage.memory = m;
-  OK(restow_pack(region, &storage, RESTOW_SWAP, &slot, reason));
+  OK(restow_pack(region, &storage, decision, &slot, reason));
   Release(d, m);
   return slot;
+}
+
+static restow_slot* Save(device* d, restow_region* region, uint64_t identity, int* reason) {
+  return SaveAs(d, region, identity, RESTOW_SWAP, reason);
 }
 
 static void Use(restow_slot* slot, int value) {
@@ -278,6 +291,50 @@ static void GroupsAreSteered(void) {
   restow_engine_release(engine);
 }
 
+typedef struct traced {
+  int outwards, inwards;
+  int64_t bytes;
+} traced;
+
+static void Count(void* context, const restow_trace_event* event) {
+  traced* seen = context;
+  if (event->inwards) {
+    ++seen->inwards;
+  } else {
+    ++seen->outwards;
+  }
+  seen->bytes += event->bytes;
+  EXPECT(strcmp(event->site, "small") == 0 && event->end_s >= event->begin_s);
+}
+
+static void SmallTensorsTravelInOneCopyAndTheTraceShowsIt(void) {
+  device d = {0};
+  restow_engine* engine = NewEngine(&d);
+  restow_region_options options = {.struct_size = sizeof(options), .site = "small",
+                                   .min_bytes = 2 * kBytes, .fuse = 1};
+  restow_region* region = NULL;
+  restow_slot* slots[3];
+  traced seen = {0};
+  OK(restow_start_trace(engine));
+  OK(restow_region_begin(engine, &options, &region));
+  for (int i = 0; i < 3; ++i) {
+    slots[i] = SaveAs(&d, region, (uint64_t)i + 1, RESTOW_AUTOMATIC, NULL);
+  }
+  restow_region_end(region);
+  OK(restow_drain(engine));
+  EXPECT(d.copies_out == 1 && d.copies_on_device == 3 && d.memories == 0);
+  for (int i = 3; i-- > 0;) {
+    Use(slots[i], i + 1);
+    restow_slot_release(slots[i]);
+  }
+  OK(restow_drain(engine));
+  EXPECT(restow_stop_trace(engine, NULL, NULL) == RESTOW_USAGE);
+  OK(restow_stop_trace(engine, Count, &seen));
+  EXPECT(seen.outwards == 1 && seen.inwards == 1 && seen.bytes >= 2 * 3 * kBytes);
+  restow_engine_release(engine);
+  EXPECT(d.memories == 0 && d.events == 0 && d.host_blocks == 0);
+}
+
 static void AFailingDeviceIsNamed(void) {
   device d = {0};
   restow_engine* engine = NewEngine(&d);
@@ -353,6 +410,7 @@ static void TheHostDeviceWrapsTheCallersMemory(void) {
 int main(void) {
   StepsComeBackRight();
   GroupsAreSteered();
+  SmallTensorsTravelInOneCopyAndTheTraceShowsIt();
   AFailingDeviceIsNamed();
   MisuseIsRefused();
   TheHostDeviceWrapsTheCallersMemory();

@@ -84,6 +84,9 @@ typedef struct restow_device_ops {
                  uint64_t stream);
   /* May be NULL. The failure of the calling thread's last call; copied at once. */
   const char* (*last_error)(void* context);
+  /* May be NULL; then small tensors are not fused. */
+  int (*copy_on_device)(void* context, void* to, size_t to_offset, void* from, size_t from_offset,
+                        size_t bytes, uint64_t stream);
 } restow_device_ops;
 
 /* `ops` is copied; its context must live until the last engine, slot and buffer is gone. */
@@ -125,6 +128,7 @@ typedef struct restow_region_options {
   int manual;        /* 1: moved by the group's calls only */
   int on_file;       /* 1: through to the file tier */
   int64_t min_bytes; /* -1: the engine's */
+  int fuse;          /* 1: smaller ones travel in fused copies instead of staying */
 } restow_region_options;
 
 RESTOW_API restow_status restow_region_begin(restow_engine* engine,
@@ -187,6 +191,21 @@ typedef struct restow_stats {
 RESTOW_API restow_status restow_get_stats(restow_engine* engine, restow_stats* stats);
 RESTOW_API restow_status restow_reset_stats(restow_engine* engine);
 RESTOW_API restow_status restow_count_recomputed_region(restow_engine* engine);
+/* One copy. Seconds of the device's clock where its events carry time, else of the host's. */
+typedef struct restow_trace_event {
+  int inwards; /* 0: to the host, 1: back */
+  uint64_t unit;
+  const char* site; /* during the call */
+  int64_t bytes;
+  double begin_s, end_s;
+} restow_trace_event;
+
+RESTOW_API restow_status restow_start_trace(restow_engine* engine);
+/* Calls `each` for every copy since the start, on the calling thread. */
+RESTOW_API restow_status restow_stop_trace(restow_engine* engine,
+                                           void (*each)(void* context,
+                                                        const restow_trace_event* event),
+                                           void* context);
 /* The last transitions as text, until the calling thread's next call. */
 RESTOW_API restow_status restow_dump(restow_engine* engine, const char** text);
 
