@@ -54,7 +54,9 @@ def say(text: str) -> None:
     print(f"engine bench: {text}", file=sys.stderr, flush=True)
 
 
-def run_part(name: str, *words: str, python: str = sys.executable, prefix: tuple[str, ...] = ()) -> Any:
+def run_part(
+    name: str, *words: str, python: str = sys.executable, prefix: tuple[str, ...] = ()
+) -> Any:
     """A measurement's answer: the last line of what it prints."""
     path = os.pathsep.join([str(ROOT / "python"), str(ROOT / "build" / "python" / "ext")])
     done = subprocess.run(
@@ -79,21 +81,26 @@ def overlap(small: bool) -> Measurement:
     for row in rows:
         at = f"compute {row['compute_per_copy']:g}x copies"
         bars.append(Bar(f"step time / bound, {at}", row["ratio"], row["bar"]))
-        bars.append(Bar(f"freed / moved, {at}", row["freed_share"], row["freed_bar"], at_least=True))
+        freed = Bar(f"freed / moved, {at}", row["freed_share"], row["freed_bar"], at_least=True)
+        bars.append(freed)
     return Measurement(bars, rows)
 
 
-def instructions(count: int, steps: int, wrapped: bool) -> int:
-    """User-space instructions of the whole process, by callgrind."""
+def step_words(count: int, steps: int, wrapped: bool) -> list[str]:
+    return ["--rows", str(count), "--steps", str(steps), *(["--wrapped"] if wrapped else [])]
+
+
+def by_callgrind(count: int, steps: int, wrapped: bool) -> int:
+    """User-space instructions of the steps."""
     with tempfile.TemporaryDirectory() as folder:
         log = pathlib.Path(folder) / "callgrind.out"
-        words = ["--rows", str(count), "--steps", str(steps), *(["--wrapped"] if wrapped else [])]
-        tool = ("valgrind", "--tool=callgrind", "--quiet", f"--callgrind-out-file={log}")
-        run_part("nothing", *words, prefix=tool)
-        found = re.search(r"^(?:summary|totals): (\d+)", log.read_text(), re.MULTILINE)
-        if found is None:
+        tool = ("valgrind", "--tool=callgrind", "--quiet", "--instr-atstart=no",
+                f"--callgrind-out-file={log}")
+        run_part("nothing", *step_words(count, steps, wrapped), "--callgrind", prefix=tool)
+        totals = re.findall(r"^(?:summary|totals): (\d+)", log.read_text(), re.MULTILINE)
+        if not totals:
             sys.exit("engine bench: callgrind's output is not understood")
-        return int(found.group(1))
+        return int(totals[-1])
 
 
 def counters_work() -> bool:
@@ -104,43 +111,40 @@ def counters_work() -> bool:
     return done.returncode == 0 and done.stderr.split(",")[0].isdigit()
 
 
-def counted(count: int, steps: int, wrapped: bool) -> int:
-    """User-space instructions of the whole process, by the processor's own counters."""
-    with tempfile.NamedTemporaryFile("r") as log:
-        words = ["--rows", str(count), "--steps", str(steps), *(["--wrapped"] if wrapped else [])]
-        tool = ("perf", "stat", "-x,", "-o", log.name, "-e", "instructions:u")
-        run_part("nothing", *words, prefix=tool)
-        lines = [line for line in log.read().splitlines() if "instructions" in line]
-        return int(lines[0].split(",")[0])
+def by_counters(count: int, steps: int, wrapped: bool) -> int:
+    """The same by the processor's own counters: the difference of two lengths."""
+    ends = []
+    for length in (1, 1 + steps):
+        with tempfile.NamedTemporaryFile("r") as log:
+            tool = ("perf", "stat", "-x,", "-o", log.name, "-e", "instructions:u")
+            run_part("nothing", *step_words(count, length, wrapped), prefix=tool)
+            lines = [line for line in log.read().splitlines() if "instructions" in line]
+        ends.append(int(lines[0].split(",")[0]))
+    return ends[1] - ends[0]
 
 
-def cpu_share(count: int, small: bool) -> tuple[float, str]:
+def by_cpu_time(count: int, small: bool) -> tuple[float, str]:
     """CPU time in place of instructions: much noisier, and marked so."""
     rounds, steps = (1, 2) if small else (15, 4)
     times: dict[bool, list[float]] = {False: [], True: []}
     for _ in range(rounds):
         for wrapped in (False, True):
-            words = ["--rows", str(count), "--steps", str(steps)]
-            answer = run_part("nothing", *words, *(["--wrapped"] if wrapped else []))
+            answer = run_part("nothing", *step_words(count, steps, wrapped))
             times[wrapped].append(answer["cpu_s"])
-    return min(times[True]) / min(times[False]) - 1, "CPU TIME, no counter and no valgrind here"
+    return min(times[True]) / min(times[False]) - 1, "CPU TIME: no counter and no valgrind here"
 
 
 def share_of_instructions(count: int, small: bool) -> tuple[float, str]:
     """What wrappers add to the steps, as a share of the plain steps."""
     if counters_work():
-        count_of, how = counted, "perf stat"
+        count_of, how = by_counters, "perf stat"
     elif shutil.which("valgrind") is not None:
-        count_of, how = instructions, "callgrind"
+        count_of, how = by_callgrind, "callgrind"
     else:
-        return cpu_share(count, small)
-    # The first step learns; the difference of two lengths is that of later steps.
-    short, long = (1, 2) if small else (2, 4)
-    per_step = {}
-    for wrapped in (False, True):
-        ends = [count_of(count, steps, wrapped) for steps in (short, long)]
-        per_step[wrapped] = (ends[1] - ends[0]) / (long - short)
-    return per_step[True] / per_step[False] - 1, how
+        return by_cpu_time(count, small)
+    steps = 1 if small else 2
+    plain, wrapped = (count_of(count, steps, wrapped) for wrapped in (False, True))
+    return wrapped / plain - 1, how
 
 
 def nothing(small: bool) -> Measurement:

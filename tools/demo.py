@@ -122,7 +122,9 @@ def plainly(model: tiny.CausalLM, setting: Setting) -> None:
     pass
 
 
-def train(setting: Setting, change: Callable[[tiny.CausalLM, Setting], Any], memory: int) -> Outcome:
+def train(
+    setting: Setting, change: Callable[[tiny.CausalLM, Setting], Any], memory: int
+) -> Outcome:
     """Raises torch.OutOfMemoryError where the model does not fit into `memory` bytes."""
     emu.reset()
     emu.configure(capacity=memory, h2d=LINK, d2h=LINK, op_cost=COSTS)
@@ -164,7 +166,8 @@ def predicted(setting: Setting) -> dict[str, int]:
     full = restow.price(job(setting), recompute="full").candidate
     layers = setting.sizes.layers
     layer = off.memory["activations"] // layers
-    entry = 2 * setting.batch * setting.sizes.sequence * setting.sizes.hidden  # a layer's bf16 input
+    # A layer's input in bf16.
+    entry = 2 * setting.batch * setting.sizes.sequence * setting.sizes.hidden
     return {
         "plain": off.peak_bytes,
         "swap": off.peak_bytes - (layers - 1) * layer + min(setting.window, layer),

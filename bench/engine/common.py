@@ -1,4 +1,4 @@
-"""What the engine's measurements share: seeds, answers checked before anything is timed, JSON out."""
+"""What the engine's measurements share: checks before anything is timed, arguments, JSON out."""
 
 from __future__ import annotations
 

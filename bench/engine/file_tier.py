@@ -1,4 +1,4 @@
-"""Training on CPU tensors, plainly or with the file tier: peak resident bytes and seconds of a step.
+"""Training on CPU tensors, plainly or with the file tier: peak resident bytes, seconds of a step.
 
   --way plain|swap   the peak is that of the whole process, first step included
 """

@@ -1,6 +1,6 @@
 """Host microseconds per saved tensor: forward and backward of a chain that saves 10,000 tensors.
 
-(with the hooks − without) / tensors, on the real clock with unlimited copy bandwidth, each contender
+(with the hooks - without) / tensors, on the real clock with unlimited copy bandwidth, contenders
 in turn, median of the rounds. Contenders whose package is missing are left out, by name.
 """
 
@@ -21,6 +21,7 @@ from common import answer, arguments, median, require, same
 
 import restow.emulator as emu
 import restow.torch as rt
+from restow.torch._load import native
 
 ELEMENTS = 1024  # fp32: 4 KiB
 Context = Callable[[], AbstractContextManager[Any]]
@@ -30,14 +31,8 @@ def must_swap(tensor: torch.Tensor) -> rt.CheckpointPolicy:
     return rt.CheckpointPolicy.MUST_SWAP
 
 
-def restow_by(hooks: str) -> Context:
-    @contextlib.contextmanager
-    def context() -> Any:
-        rt.configure(hooks=hooks)
-        with rt.region("swap", policy_fn=must_swap, name=f"host cost {hooks}"):
-            yield
-
-    return context
+def restow_region() -> AbstractContextManager[Any]:
+    return rt.region("swap", policy_fn=must_swap, name="host cost")
 
 
 def patched_torchtune() -> types.ModuleType | None:
@@ -71,8 +66,9 @@ def peers() -> dict[str, Context]:
     return found
 
 
-def step(context: Context | None, tensors: int) -> tuple[float, torch.Tensor]:
+def step(name: str, context: Context | None, tensors: int) -> tuple[float, torch.Tensor]:
     """Seconds of one forward and backward, and the gradient."""
+    native.use_proxy(name != "restow python")  # without the settings, whose change costs a pool
     x = torch.linspace(-1, 1, ELEMENTS).to("emu").requires_grad_()
     torch.accelerator.synchronize()
     entered = context() if context is not None else contextlib.nullcontext()
@@ -91,22 +87,22 @@ def step(context: Context | None, tensors: int) -> tuple[float, torch.Tensor]:
 def measure(tensors: int, rounds: int) -> dict[str, Any]:
     contenders: dict[str, Context | None] = {
         "none": None,
-        "restow proxy": restow_by("proxy"),
-        "restow python": restow_by("python"),
+        "restow proxy": restow_region,
+        "restow python": restow_region,
         **peers(),
     }
-    _, expected = step(None, tensors)
+    _, expected = step("none", None, tensors)
     for name, context in contenders.items():
         for _ in range(2):
-            _, gradient = step(context, tensors)
+            _, gradient = step(name, context, tensors)
             require(same([expected], [gradient]), f"the gradient under {name} differs")
     rt.reset_stats()
-    step(contenders["restow proxy"], tensors)
+    step("restow proxy", contenders["restow proxy"], tensors)
     require(rt.stats().bytes_out >= 0.9 * 4 * ELEMENTS * tensors, "restow moved too little")
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, context in contenders.items():
-            times[name].append(step(context, tensors)[0])
+            times[name].append(step(name, context, tensors)[0])
     base = median(times["none"])
     cost = {name: 1e6 * (median(t) - base) / tensors for name, t in times.items()}
     return {

@@ -1,8 +1,8 @@
 """On the virtual clock: the step time of equal layers against its bound, and the memory given up.
 
-Bound = max(forward compute, copies out) + max(backward compute, copies in) + fill and drain. Compute
-is that of the plain step on the same clock, copies are bytes moved over bandwidth. Fill and drain
-are one layer's share each way: the least that a window of two layers can hide is one of them.
+Bound = max(forward compute, copies out) + max(backward compute, copies in) + fill and drain.
+Compute is that of the plain step on the same clock, copies are bytes moved over bandwidth. Fill and
+drain are one layer's share each way: the least that a window of two layers can hide is one of them.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from torch import nn
 
 import restow.emulator as emu
 import restow.torch as rt
+from restow.torch._load import native
 
 LAYERS = 24
 BANDWIDTH = 1e9
@@ -59,27 +60,26 @@ def run(width: int, swap: bool) -> dict[str, Any]:
         for index, layer in enumerate(model.layers):
             model.layers[index] = rt.swap_wrapper(layer)
     torch.manual_seed(1)
-    x = torch.randn(width, width).to("emu").requires_grad_()
+    inputs = torch.randn(width, width)
     weight = torch.ones(width, width).to("emu")
     figures: dict[str, Any] = {}
     for _ in range(WARM_UP + 1):
         model.zero_grad()
-        x.grad = None
         torch.accelerator.synchronize()
         rt.reset_stats()
         emu.restart_clock()
         emu.reset_peak_memory()
         begun = emu.memory_allocated()
-        y = model(x)
+        y = model(inputs.to("emu"))  # nobody else holds it: it leaves the device too
         torch.accelerator.synchronize()
         figures = {"forward_s": emu.now()}
-        rt.stats()
+        native.drain()  # what is on its way at the end of forward has moved, too
         figures["held_bytes"] = emu.memory_allocated() - begun
         y.backward(weight)
         torch.accelerator.synchronize()
         figures["stats"] = rt.stats()
     figures["peak_bytes"] = emu.max_memory_allocated()
-    figures["gradients"] = [p.grad.cpu() for p in (*model.parameters(), x) if p.grad is not None]
+    figures["gradients"] = [p.grad.cpu() for p in model.parameters() if p.grad is not None]
     figures["races"] = len(emu.races())
     return figures
 
@@ -90,11 +90,10 @@ def step_s(width: int, swap: bool) -> float:
     if swap:
         for index, layer in enumerate(model.layers):
             model.layers[index] = rt.swap_wrapper(layer)
-    x = torch.randn(width, width).to("emu").requires_grad_()
+    x = torch.randn(width, width).to("emu")
     weight = torch.ones(width, width).to("emu")
     for _ in range(WARM_UP + 1):
         model.zero_grad()
-        x.grad = None
         torch.accelerator.synchronize()
         emu.restart_clock()
         model(x).backward(weight)
@@ -111,12 +110,14 @@ def measure(width: int, compute_per_copy: float) -> dict[str, Any]:
     require(swapped["races"] == 0, "races")
     stats = swapped["stats"]
     moved = stats.bytes_out
-    require(moved > 0 and stats.bytes_in == moved, "nothing was moved, or not all came back")
+    # What is wanted again before its copy has ended is not brought back.
+    require(moved >= stats.bytes_in > 0, "nothing was moved")
     forward_s = plain["forward_s"]
     backward_s = step_s(width, False) - forward_s
     copy_s = layer_bytes / BANDWIDTH
     fill_s = min(forward_s / LAYERS, copy_s) + min(backward_s / LAYERS, copy_s)
-    bound_s = max(forward_s, moved / BANDWIDTH) + max(backward_s, moved / BANDWIDTH) + fill_s
+    out_s, in_s = moved / BANDWIDTH, stats.bytes_in / BANDWIDTH
+    bound_s = max(forward_s, out_s) + max(backward_s, in_s) + fill_s
     took_s = step_s(width, True)
     return {
         "compute_per_copy": compute_per_copy,
@@ -125,6 +126,7 @@ def measure(width: int, compute_per_copy: float) -> dict[str, Any]:
         "ratio": took_s / bound_s,
         "bar": 1.03,
         "moved_bytes": moved,
+        "bytes_in": stats.bytes_in,
         "freed_bytes": plain["held_bytes"] - swapped["held_bytes"],
         "freed_share": (plain["held_bytes"] - swapped["held_bytes"]) / moved,
         "freed_bar": 0.99,

@@ -1,4 +1,4 @@
-"""Each setting is a device, a schedule of its copies and a hook path; each leaves nothing behind."""
+"""Settings: a device, a schedule of its copies, a hook path; each test leaves nothing behind."""
 
 import gc
 import pathlib
@@ -12,7 +12,7 @@ sys.path.insert(0, str(ROOT / "python"))
 
 import restow.emulator as emu  # noqa: E402
 import restow.torch as rt  # noqa: E402
-from helpers import SETTINGS, Setting, defaults, settle  # noqa: E402
+from helpers import SETTINGS, Setting, defaults, eventually, settle  # noqa: E402
 
 # torch.utils.checkpoint keeps a device's random numbers only where its module says this, as
 # torch.cuda does.
@@ -62,6 +62,7 @@ def restowed(setting: Setting, folder, request):
     yield setting
     gc.collect()
     settle()
+    eventually(lambda: emu.memory_allocated() == device_bytes, seconds=1.0)
     races, stats, left = emu.races(), rt.stats(), emu.memory_allocated() - device_bytes
     emu.reset()
     defaults(folder, "proxy")

@@ -1,4 +1,4 @@
-"""`./run demo` and the engine's benchmark, in a small setting: what they claim is what they show."""
+"""`./run demo` and the engine's benchmark, in a small setting: what they claim they show."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_the_demo_fails_plainly_and_then_fits_in_every_way():
     assert "4 of 4 modules" in done.stdout
 
 
-def test_the_demo_ends_with_1_where_it_has_nothing_to_show(tmp_path):
+def test_the_demo_ends_with_1_where_it_has_nothing_to_show():
     script = (
         "import sys, dataclasses; sys.path.insert(0, 'tools'); sys.argv = ['demo.py', '--small']\n"
         "import demo\n"

@@ -7,6 +7,7 @@ from helpers import (
     explained,
     gradients,
     plain,
+    settle,
     swap,
 )
 from torch import nn
@@ -18,7 +19,7 @@ import restow.torch as rt
 def train(setting, run):
     torch.manual_seed(0)
     layers = [nn.Linear(64, 64).to(setting.device) for _ in range(4)]
-    x = setting.leaf(16, 64)
+    x = setting.leaf(512, 64)
     y = x
     for layer in layers:
         y = run(lambda t, layer=layer: layer(t).tanh(), y)
@@ -27,7 +28,7 @@ def train(setting, run):
 
 
 def test_b40_memory_that_cannot_be_pinned_is_counted_and_the_step_is_right(emu_setting):
-    emu.configure(pinned_capacity=0)
+    emu.configure(pinned_capacity=4096)
     expected = train(emu_setting, plain)
     rt.reset_stats()
     assert_same(expected, train(emu_setting, swap))
@@ -79,7 +80,7 @@ def test_b44_every_tensor_has_a_line_that_says_what_happened_to_it(setting):
 def test_b40_the_engine_says_how_much_it_holds(setting):
     x = setting.leaf(64, 64)
     y = swap(lambda t: (t * 2).exp(), x)
-    torch.accelerator.synchronize()
+    settle()
     if setting.on_emu:
         assert rt.stats().host_used_bytes >= 64 * 64 * 4
     else:

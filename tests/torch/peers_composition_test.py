@@ -1,4 +1,4 @@
-"""What users of other offloading tools reported: checkpointing, compilers, parallelism (B26 to B39)."""
+"""What users of other offloading tools reported: composition with other tools (B26 to B49)."""
 
 import pytest
 import torch
@@ -75,7 +75,7 @@ def test_b29_parameters_of_another_shape_in_the_recompute_are_named(setting):
     y = checkpoint(lambda t: model(t).exp().sin(), x)
     model.weight = nn.Parameter(model.weight.detach()[:5])
     text = message_of(restow.NotDeterministic, y.sum().backward)
-    assert "4, 6" in text and "4, 5" in text
+    assert "[6, 5]" in text and "[6, 6]" in text and "TBackward0" in text
 
 
 def test_b30_in_place_inside_a_recomputed_region_is_found_out(setting):

@@ -1,5 +1,7 @@
 """What users of other offloading tools reported: streams, events and pools (B16 to B25)."""
 
+import itertools
+
 import pytest
 import torch
 from helpers import (
@@ -8,8 +10,10 @@ from helpers import (
     assert_same,
     explained,
     gradients,
+    message_of,
     must_swap,
     plain,
+    script,
     swap,
 )
 from torch import nn
@@ -57,7 +61,8 @@ def test_b19_the_result_of_an_asynchronous_collective_is_waited_for(cpu_setting,
     from torch import distributed
     from torch.distributed import _functional_collectives as collectives
 
-    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    store = f"file://{tmp_path}/store"
+    distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
     try:
 
         def scenario(run):
@@ -153,13 +158,30 @@ def test_b24_a_group_can_be_named_and_holds_what_is_saved_in_it(setting):
     assert_same([(x.detach() * 2).exp() * 2], gradients(x))
 
 
-def test_b24_steering_by_hand_is_refused_until_it_exists():
-    try:
-        rt.SwapManager()
-    except (restow.Unsupported, AttributeError) as error:
-        assert "SwapManager" in str(error)
-    else:
-        raise AssertionError("SwapManager exists: test its waits without a launch here")
+CALLS = ("launch_offload", "wait_offload", "launch_load", "wait_load")
+
+
+@pytest.mark.parametrize("order", itertools.product(CALLS, repeat=2), ids="-".join)
+def test_b24_any_two_calls_of_a_group_work_or_are_a_defined_error(two_settings, order):
+    manager = rt.SwapManager()
+    x = two_settings.leaf(4, 6)
+    with manager.group_context("by hand"), rt.region("swap", policy_fn=must_swap):
+        y = (x * 2).exp()
+    for call in order:
+        try:
+            getattr(manager, call)("by hand")
+        except restow.Error as error:
+            assert "by hand" in str(error) and "allowed" in str(error)
+    y.sum().backward()
+    assert_same([(x.detach() * 2).exp() * 2], gradients(x))
+    manager.abort_group("by hand")
+    assert manager.active_group_count() == 0
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_b24_a_call_for_a_group_nobody_made_is_an_error(two_settings, call):
+    text = message_of(restow.Error, getattr(rt.SwapManager(), call), "nobody")
+    assert "nobody" in text
 
 
 @pytest.mark.parametrize("way", SWAPS)
@@ -177,9 +199,8 @@ def test_b25_one_stream_for_everything_does_not_hang(emu_setting, way):
     emu_setting.compare(scenario, [way], moves=())
 
 
-@pytest.mark.parametrize("personality", ["opaque", "pinned"])
-def test_b25_devices_without_pinned_memory_or_with_layouts_of_their_own(emu_setting, personality):
-    emu.configure(**{personality: personality == "opaque"})
+def test_b25_devices_without_pinned_memory(emu_setting):
+    emu.configure(pinned=False)
 
     def scenario(run):
         model = Stack(run).to("emu")
@@ -188,7 +209,46 @@ def test_b25_devices_without_pinned_memory_or_with_layouts_of_their_own(emu_sett
             model(x).sum().backward()
         return gradients(*model.parameters())
 
-    emu_setting.compare(scenario, moves=())
+    emu_setting.compare(scenario)
+
+
+def test_b25_devices_with_layouts_of_their_own_are_refused_and_recompute_works(emu_setting):
+    emu.configure(opaque=True)
+    # The engine probes a device once for each set of settings.
+    rt.configure(window="511MiB")
+    x = emu_setting.leaf(4, 6)
+    assert "opaque" in message_of(restow.Unsupported, swap, torch.exp, x)
+
+    def scenario(run):
+        model = Stack(run).to("emu")
+        x = emu_setting.random(16, 32)
+        model(x).sum().backward()
+        return gradients(*model.parameters())
+
+    emu_setting.compare(scenario, ["keep", "checkpoint"])
+
+
+ASYNCHRONOUS = """
+import torch
+import restow.emulator as emu
+import restow.torch as rt
+emu.configure(d2h="1MB/s")
+x = torch.randn(512, 64, device="emu", requires_grad=True)
+torch.accelerator.synchronize()
+y = rt.swap(torch.exp, x * 1, policy_fn=lambda t: rt.CheckpointPolicy.MUST_SWAP)
+# The copy out of 131,072 bytes takes 0.131 s; the engine's own probes may wait for microseconds.
+assert rt.stats().bytes_out == 131072
+assert emu.host_wait() < 0.01, emu.host_wait()
+assert emu.pinned_memory_allocated() > 0
+print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("hooks", ["proxy", "python"])
+def test_b21_the_first_copy_of_a_process_is_asynchronous(hooks):
+    """Nothing in it has asked for pinned memory before."""
+    done = script(ASYNCHRONOUS, RESTOW_HOOKS=hooks)
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 
 
 def test_b22_copies_and_operators_overlap(emu_setting):

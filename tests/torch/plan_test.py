@@ -1,4 +1,4 @@
-"""Activation plans: read, carried out, taken back, and measured against what the planner predicts."""
+"""Activation plans: read, carried out, taken back, and measured against the planner."""
 
 import dataclasses
 import gc
@@ -110,7 +110,8 @@ class TestReading:
 
     def test_an_unknown_mode_is_refused_with_the_allowed_ones(self, document):
         document["regions"][2]["mode"] = "offload"
-        with pytest.raises(restow.InputError, match=r"regions\[2\].mode is .offload.; allowed: keep"):
+        text = r"regions\[2\].mode is .offload.; allowed: keep"
+        with pytest.raises(restow.InputError, match=text):
             rt.ActivationPlan.from_dict(document)
 
     def test_a_file_that_is_not_there_is_an_input_error(self, tmp_path):
@@ -341,7 +342,7 @@ def saved_by(call):
 class TestRoundTrip:
     @pytest.mark.parametrize("emu_setting", ["emu-late-proxy", "emu-random-python"], indirect=True)
     @pytest.mark.parametrize("mode", MODES)
-    def test_bytes_are_within_the_bar_of_what_the_planner_predicts(self, mode, tmp_path, emu_setting):
+    def test_bytes_are_within_the_bar_of_the_planners(self, mode, tmp_path, emu_setting):
         model = tiny.tiny().to("emu")
         plan = exported(mode, tmp_path)
         applied = rt.apply(model, plan)
@@ -377,9 +378,8 @@ class TestRoundTrip:
     def test_the_models_sizes_are_those_of_its_job(self):
         model = restow.models(JOB)
         sizes = tiny.Sizes()
-        assert (model.layers, model.hidden, model.heads, model.kv_heads, model.ffn, model.vocab) == (
-            sizes.layers, sizes.hidden, sizes.heads, sizes.kv_heads, sizes.ffn, sizes.vocab,
-        )
+        for name in ("layers", "hidden", "heads", "kv_heads", "ffn", "vocab"):
+            assert getattr(model, name) == getattr(sizes, name), name
         assert sum(p.numel() for p in tiny.tiny().parameters()) == model.parameters
 
 

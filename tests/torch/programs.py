@@ -170,6 +170,10 @@ class Layer(torch.nn.Module):
 
 
 def save_on_cpu(fn, x):
+    if x.is_cpu:
+        # Torch packs the tensor itself then, which holds its own node: a graph that is dropped
+        # without backward would never be freed, with or without us.
+        return fn(x)
     with torch.autograd.graph.save_on_cpu():
         return fn(x)
 
@@ -272,7 +276,7 @@ class Program:
         draw = random.Random(seed)
         torch.manual_seed(seed)
         self.mood = Mood()
-        self.layers = [Layer(draw, self.mood) for _ in range(draw.randint(1, 6))]
+        self.layers = [Layer(draw, self.mood) for _ in range(draw.randint(1, 5))]
         for layer in self.layers:
             layer.to(device)
         self.chain = Chain(draw, self.layers)
@@ -288,7 +292,7 @@ class Program:
     @staticmethod
     def draw_events(draw):
         events, alive, number = [], [], 0
-        for _ in range(draw.randint(3, 9)):
+        for _ in range(draw.randint(3, 7)):
             kinds = ["forward", "forward", "evaluate", "fail forward"]
             if alive:
                 kinds += ["backward"] * 4 + ["again", "part", "part first", "fail backward", "drop"]

@@ -31,7 +31,7 @@ def test_case_24_the_interpreter_exits_with_live_slots(device, hooks):
 
 
 def test_case_24_the_interpreter_exits_with_live_slots_in_a_module_and_a_cycle():
-    code = "keep = [y, z]; keep.append(keep); sys.modules['held'] = keep; print('done', flush=True)\n"
+    code = "keep = [y, z]; keep.append(keep); sys.modules['held'] = keep\nprint('done', flush=True)\n"
     done = run("emu", "proxy", code)
     assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
 

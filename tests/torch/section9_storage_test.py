@@ -39,7 +39,9 @@ def test_case_08_views_come_back_with_their_strides_offsets_and_sharing(setting)
     found = []
 
     def note(saved):
-        found.extend((t.stride(), t.storage_offset(), t.untyped_storage().data_ptr()) for t in saved)
+        found.extend(
+            (t.stride(), t.storage_offset(), t.untyped_storage().data_ptr()) for t in saved
+        )
         found.extend(t.clone() for t in saved)
 
     x = setting.leaf(3)
@@ -104,7 +106,8 @@ def test_case_09_every_layout_comes_back_as_it_was(setting, layout):
         # Copying to a device densifies: copy the storage and view it there.
         base = original.conj() if original.is_conj() else original
         flat = torch.empty(0, dtype=base.dtype).set_(base.untyped_storage())
-        saved = flat.to(setting.device).as_strided(base.size(), base.stride(), base.storage_offset())
+        flat = flat.to(setting.device)
+        saved = flat.as_strided(base.size(), base.stride(), base.storage_offset())
         saved = saved.conj() if original.is_conj() else saved
     shape = (saved.stride(), saved.storage_offset(), saved.is_conj(), saved.is_neg())
     found = []
@@ -118,7 +121,7 @@ def test_case_09_every_layout_comes_back_as_it_was(setting, layout):
     rt.reset_stats()
     x = setting.leaf(3)
     y = swap(Recorder.apply, x, note, saved)
-    assert rt.stats().bytes_out <= saved.untyped_storage().nbytes(), "bytes by storage, not by numel"
+    assert rt.stats().bytes_out <= saved.untyped_storage().nbytes(), "by storage, not by numel"
     y.sum().backward()
     assert found[0][:2] == shape[:2] or layout in ("rows of a larger one", "one element of many")
     assert found[0][0] == shape[0] and found[0][2:] == shape[2:]
@@ -292,7 +295,8 @@ def test_case_21_distributed_tensors(cpu_setting, tmp_path):
     from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor
 
-    distributed.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    store = f"file://{tmp_path}/store"
+    distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
     try:
         mesh = DeviceMesh("cpu", [0])
 

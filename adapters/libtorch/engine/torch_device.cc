@@ -182,6 +182,7 @@ class Accelerator final : public TorchDevice {
   }
 
   void Probe() {
+    at::globalContext().lazyInitDevice(device_.type());  // before it, no memory counts as pinned
     can_.timed_events = true;
     can_.copies_on_device = true;
     const c10::Stream current = impl_.getStream(device_);

@@ -217,7 +217,7 @@ std::shared_ptr<OpenFrame> BeginFrame(const std::string& name, const py::tuple& 
   spec.preserve_random = preserve_random;
   spec.early_stop = early_stop;
   spec.check = static_cast<DeterminismCheck>(check);
-  if (inputs_region) spec.inputs_region = inputs_region->region;
+  if (inputs_region && HooksAllowed()) spec.inputs_region = inputs_region->region;
   std::vector<at::Tensor> tensors;
   for (const py::handle input : inputs) tensors.push_back(THPVariable_Unpack(input.ptr()));
   auto open = std::make_shared<OpenFrame>();

@@ -211,7 +211,7 @@ def _wrapper_for(planned: _Planned) -> ActivationWrapper:
 
 
 def _to_wrap(planned: list[_Planned]) -> list[_Planned]:
-    """Without kept modules around others that are planned: what is not inside those stays anyway."""
+    """Without kept modules around others that are planned: what else is in them stays anyway."""
     inner = [each.name for each in planned]
     return [
         each

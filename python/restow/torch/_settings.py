@@ -29,7 +29,8 @@ def configure(
     """
     if hooks not in (None, "proxy", "python"):
         raise InputError(f"hooks={hooks!r}; allowed are 'proxy' and 'python'")
-    settings = native.settings()
+    before = native.settings()
+    settings = dict(before)
     if file_dir is not None:
         settings["file_dir"] = str(file_dir)
     for name, value in (
@@ -44,7 +45,8 @@ def configure(
         settings["keep_last_region"] = keep_last_region
     if watchdog_s is not None:
         settings["watchdog_s"] = float(watchdog_s)
-    restore(settings)
+    if hooks is None or settings != before:
+        restore(settings)
     if hooks is not None:
         native.use_proxy(hooks == "proxy")
 
