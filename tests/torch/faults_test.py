@@ -317,19 +317,21 @@ def test_a_setting_that_makes_no_sense_is_refused_and_changes_nothing(setting, n
     assert_same(gradient_of_work(x), gradients(x))
 
 
-def test_a_file_directory_that_does_not_exist_is_refused_by_name():
-    code = """
+NO_FOLDER = """
+import torch
 import restow.torch as rt
+x = torch.ones(4, requires_grad=True)
 try:
     rt.configure(file_dir="/nonexistent/folder")
-    import torch
-    x = torch.ones(4, requires_grad=True)
     rt.swap(torch.exp, x * 1, policy_fn=lambda t: rt.CheckpointPolicy.MUST_SWAP)
 except Exception as error:
     assert "/nonexistent/folder" in str(error), error
     print("refused")
 """
-    done = script(code)
+
+
+def test_a_file_directory_that_does_not_exist_is_refused_by_name():
+    done = script(NO_FOLDER)
     assert (done.returncode, done.stdout) == (0, "refused\n"), done.stderr
 
 

@@ -173,6 +173,8 @@ std::unique_ptr<SavedSlot> SavingRegion::Ask(const at::Tensor& tensor, swap::Dec
   record.asked = true;
   record.reason = slot.reason();
   record.bytes = static_cast<std::int64_t>(span.bytes);
+  record.identity = impl;
+  record.to_keep = decision == swap::Decision::kKeep;
   const bool kept = StaysKept(record.reason);
   if (!kept) record.storage = tensor.storage().getWeakStorageImpl();
   Note(std::move(record));
@@ -207,12 +209,29 @@ std::shared_ptr<SavingRegion::Opened> SavingRegion::OpenedFor(c10::Device device
 void SavingRegion::Note(Record&& record) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const bool again = record.asked && record.reason == swap::Reason::kShared;
-  const bool counted = record.standing != Standing::kParameter && !again;
-  if (counted) {
+  if (again) Reconcile(record);
+  if (record.standing != Standing::kParameter && !again) {
     const bool moved = record.asked && !StaysKept(record.reason);
     (moved ? bytes_.swapped : bytes_.kept) += record.bytes;
   }
   records_.push_back(std::move(record));
+}
+
+// One storage has one fate: a view that is to stay keeps those that were to move, and the reverse.
+void SavingRegion::Reconcile(Record& record) {
+  for (Record& other : records_) {
+    if (other.identity != record.identity || !other.asked) continue;
+    if (StaysKept(other.reason)) {
+      record.reason = other.reason;
+    } else if (record.to_keep) {
+      if (other.reason != swap::Reason::kShared) {
+        bytes_.swapped -= other.bytes;
+        bytes_.kept += other.bytes;
+      }
+      other.reason = swap::Reason::kKeptByCaller;
+    }
+  }
+  if (record.to_keep) record.reason = swap::Reason::kKeptByCaller;
 }
 
 void SavingRegion::End() noexcept {

@@ -59,6 +59,7 @@ class SavingRegion final : public Provider {
   std::unique_ptr<SavedSlot> Ask(const at::Tensor& tensor, swap::Decision decision, Record& record);
   std::shared_ptr<Opened> OpenedFor(c10::Device device);
   void Note(Record&& record);
+  void Reconcile(Record& record);
 
   RegionSpec spec_;
   Site& site_;

@@ -23,11 +23,13 @@ struct Record {
   std::int8_t dims = 0;
   at::ScalarType dtype = at::kFloat;
   Standing standing = Standing::kMovable;
-  bool asked = false;  // the engine was asked, and gave `reason`
+  bool asked = false;    // the engine was asked, and gave `reason`
+  bool to_keep = false;  // the caller wants it to stay
   swap::Reason reason = swap::Reason::kKeptEmpty;
   const char* because = nullptr;  // where neither of the two says it
   std::int64_t bytes = 0;
-  std::int32_t tag = -1;  // of swap_tensor_wrapper
+  std::int32_t tag = -1;           // of swap_tensor_wrapper
+  const void* identity = nullptr;  // tells storages of one invocation apart
   c10::weak_intrusive_ptr<c10::StorageImpl> storage{c10::intrusive_ptr<c10::StorageImpl>()};
 };
 

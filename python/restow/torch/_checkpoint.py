@@ -11,8 +11,9 @@ from restow import _enabled
 from restow.errors import InputError, NotDeterministic, Unsupported
 from restow.torch import _owners
 from restow.torch._load import native
-from restow.torch._regions import HostPool, Size, _new_region, name_of
+from restow.torch._regions import HostPool, Size, _new_region, name_of, run_kept
 from restow.torch._selective import create_selective_checkpoint_contexts
+from restow.torch._wcompile import never_compiled
 
 ContextFn = Callable[
     [], tuple[contextlib.AbstractContextManager[Any], contextlib.AbstractContextManager[Any]]
@@ -229,8 +230,6 @@ def run_excluded(
     Without ``save_output`` the rerun passes empty tensors on, for a next excluded region that does
     not run again either. Outside a checkpoint it is a plain call.
     """
-    from restow.torch._regions import run_kept
-
     state = native.next_excluded() if _enabled.is_enabled() else None
     if state is None:
         return fn(*args, **kwargs)
@@ -264,5 +263,11 @@ def get_recompute_state() -> Optional[RecomputeState]:
     state = native.recompute_state()
     return None if state == 0 else RecomputeState(state == 2)
 
+
+for _entry in (
+    run_checkpointed,
+    run_excluded,
+):
+    never_compiled(_entry)
 
 __all__ = ["NotDeterministic", "checkpoint", "run_checkpointed", "run_excluded"]

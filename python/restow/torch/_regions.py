@@ -11,6 +11,7 @@ from restow import _enabled
 from restow.errors import Error, InputError, Unsupported
 from restow.torch import _owners, _steering
 from restow.torch._load import native
+from restow.torch._wcompile import never_compiled
 
 Policy = Callable[[torch.Tensor], Any]
 Size = Union[int, str]
@@ -281,3 +282,14 @@ def warn_once(tag: str, message: str) -> None:
     if tag not in _warned:
         _warned.add(tag)
         warnings.warn(message, stacklevel=3)
+
+
+for _entry in (
+    run_swapped,
+    run_kept,
+    region.__enter__,
+    region.__exit__,
+    group.__enter__,
+    group.__exit__,
+):
+    never_compiled(_entry)

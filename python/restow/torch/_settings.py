@@ -29,8 +29,8 @@ def configure(
     """
     if hooks not in (None, "proxy", "python"):
         raise InputError(f"hooks={hooks!r}; allowed are 'proxy' and 'python'")
-    before = native.settings()
-    settings = dict(before)
+    settings = native.settings()
+    others = (file_dir, file_cap, host_cap, window, min_bytes, keep_last_region, watchdog_s)
     if file_dir is not None:
         settings["file_dir"] = str(file_dir)
     for name, value in (
@@ -45,7 +45,7 @@ def configure(
         settings["keep_last_region"] = keep_last_region
     if watchdog_s is not None:
         settings["watchdog_s"] = float(watchdog_s)
-    if hooks is None or settings != before:
+    if hooks is None or any(value is not None for value in others):
         restore(settings)
     if hooks is not None:
         native.use_proxy(hooks == "proxy")
