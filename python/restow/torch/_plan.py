@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from restow.errors import Error, Unsupported
-from restow.torch import _regions, _settings, _stats
+from restow.torch import _regions, _selective, _settings, _stats
 from restow.torch._plan_report import PlanReport, RegionRow
 from restow.torch._plan_schema import ActivationPlan, PathLike, PlannedRegion, PlannedSwap
 from restow.torch._wcompile import never_compiled
@@ -180,12 +180,13 @@ def _refuse_unsupported(plan: ActivationPlan, planned: list[_Planned]) -> None:
             f"{plan.name}: defaults.mode is {plan.defaults.mode}; this version takes only keep "
             "there: name the modules in a region instead"
         )
-    recomputed = [p.name + "." for p in planned if "recompute" in p.region.mode]
+    again = ("recompute", "swap+recompute", "selective")
+    recomputed = [p.name + "." for p in planned if p.region.mode in again]
     for each in planned:
-        if each.region.mode == "selective":
+        if each.region.mode == "selective" and not (each.region.save or each.region.swap):
             raise Unsupported(
-                f"{plan.name}: '{each.region.module}' is selective, which is not available in this "
-                "version; use recompute, swap or keep"
+                f"{plan.name}: '{each.region.module}' is selective and names no operator to save or "
+                "swap; name some, or use recompute, swap or keep"
             )
         outer = next((name for name in recomputed if each.name.startswith(name)), None)
         if outer is not None:
@@ -201,6 +202,12 @@ def _wrapper_for(planned: _Planned) -> ActivationWrapper:
         "keep": lambda: KeepWrapper(planned.module),
         "recompute": lambda: RecomputeWrapper(planned.module),
         "swap": lambda: SwapWrapper(planned.module, min_bytes=region.min_bytes, tier=region.tier),
+        "selective": lambda: CheckpointWrapper(
+            planned.module,
+            policy_fn=_selective.names_of(region.save, region.recompute, region.swap),
+            min_bytes=region.min_bytes,
+            tier=region.tier,
+        ),
         "swap+recompute": lambda: CheckpointWrapper(
             planned.module, swap_inputs=True, min_bytes=region.min_bytes, tier=region.tier
         ),

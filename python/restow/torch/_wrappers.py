@@ -138,7 +138,7 @@ class CheckpointWrapper(ActivationWrapper):
     every call.
     """
 
-    policy_fn: _regions.Policy | None
+    policy_fn: Any
     swap_inputs: bool
     context_fn: _checkpoint.ContextFn | None
     preserve_rng_state: bool
@@ -153,7 +153,7 @@ class CheckpointWrapper(ActivationWrapper):
         self,
         module: nn.Module | Callable[..., Any],
         *,
-        policy_fn: _regions.Policy | None = None,
+        policy_fn: Any = None,
         swap_inputs: bool = False,
         context_fn: _checkpoint.ContextFn | None = None,
         preserve_rng_state: bool = True,
@@ -227,7 +227,7 @@ for _kind in (SwapWrapper, CheckpointWrapper, ExcludeWrapper):
 
 def swap_wrapper(
     module: nn.Module | Callable[..., Any],
-    policy_fn: _regions.Policy | None = None,
+    policy_fn: Any = None,
     group_swap: bool = False,
     cpu_pool: _regions.HostPool | None = None,
     *,
