@@ -193,7 +193,7 @@ def host_cost(small: bool) -> Measurement:
     figures = run_part("host_cost", *small_words(small), python=python)
     cost = figures["us_per_tensor"]
     bars = []
-    for ours in ("restow proxy", "restow python"):
+    for ours in ("restow proxy fused", "restow python fused", "restow proxy", "restow python"):
         for name, theirs in cost.items():
             if not name.startswith("restow"):
                 note = f"{cost[ours]:.2f} us / {theirs:.2f} us"

@@ -32,7 +32,13 @@ def must_swap(tensor: torch.Tensor) -> rt.CheckpointPolicy:
 
 
 def restow_region() -> AbstractContextManager[Any]:
+    """A copy for each tensor."""
     return rt.region("swap", policy_fn=must_swap, name="host cost")
+
+
+def restow_fused() -> AbstractContextManager[Any]:
+    """Small tensors travel together."""
+    return rt.region("swap", policy_fn=must_swap, group_swap=True, name="host cost, fused")
 
 
 def patched_torchtune() -> types.ModuleType | None:
@@ -68,7 +74,7 @@ def peers() -> dict[str, Context]:
 
 def step(name: str, context: Context | None, tensors: int) -> tuple[float, torch.Tensor]:
     """Seconds of one forward and backward, and the gradient."""
-    native.use_proxy(name != "restow python")  # without the settings, whose change costs a pool
+    native.use_proxy("python" not in name)  # without the settings, whose change costs a pool
     x = torch.linspace(-1, 1, ELEMENTS).to("emu").requires_grad_()
     torch.accelerator.synchronize()
     entered = context() if context is not None else contextlib.nullcontext()
@@ -87,6 +93,8 @@ def step(name: str, context: Context | None, tensors: int) -> tuple[float, torch
 def measure(tensors: int, rounds: int) -> dict[str, Any]:
     contenders: dict[str, Context | None] = {
         "none": None,
+        "restow proxy fused": restow_fused,
+        "restow python fused": restow_fused,
         "restow proxy": restow_region,
         "restow python": restow_region,
         **peers(),
@@ -96,9 +104,10 @@ def measure(tensors: int, rounds: int) -> dict[str, Any]:
         for _ in range(2):
             _, gradient = step(name, context, tensors)
             require(same([expected], [gradient]), f"the gradient under {name} differs")
-    rt.reset_stats()
-    step("restow proxy", contenders["restow proxy"], tensors)
-    require(rt.stats().bytes_out >= 0.9 * 4 * ELEMENTS * tensors, "restow moved too little")
+    for name in ("restow proxy fused", "restow python fused", "restow proxy", "restow python"):
+        rt.reset_stats()
+        step(name, contenders[name], tensors)
+        require(rt.stats().bytes_out >= 0.9 * 4 * ELEMENTS * tensors, f"{name} moved too little")
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, context in contenders.items():
@@ -123,6 +132,6 @@ if __name__ == "__main__":
     options = arguments(define)
     torch.set_num_threads(1)
     emu.configure(clock="real", schedule="early", h2d=1e18, d2h=1e18)
-    rt.configure(min_bytes=0, keep_last_region=False)
+    rt.configure(keep_last_region=False)
     small = options.small
     answer(measure(200 if small else options.tensors, 2 if small else options.rounds))
