@@ -50,6 +50,12 @@ std::vector<std::string> UnsavedTags() {
   return unsaved;
 }
 
+void ForgetUnsavedTags() {
+  Tags& tags = TheTags();
+  const std::lock_guard<std::mutex> lock(tags.mutex);
+  tags.unsaved.assign(tags.names.size(), false);
+}
+
 void Marks::Add(const at::Tensor& tensor, std::int32_t tag) {
   const std::lock_guard<std::mutex> lock(mutex_);
   marks_.insert_or_assign(tensor.storage().unsafeGetStorageImpl(),

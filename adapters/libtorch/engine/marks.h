@@ -36,5 +36,6 @@ class Marks {
 
 // Tags whose marked tensors autograd did not save, of regions that have ended.
 std::vector<std::string> UnsavedTags();
+void ForgetUnsavedTags();
 
 }  // namespace restow::libtorch

@@ -98,6 +98,7 @@ std::vector<Explanation> Explain() {
 }
 
 void ForgetExplanations() {
+  ForgetUnsavedTags();
   for (Site* site : AllSites()) {
     std::vector<Record> old;
     const std::lock_guard<std::mutex> lock(site->mutex);

@@ -91,6 +91,8 @@ at::Tensor HostBytes(const void* data, std::size_t bytes) {
   return TensorOver(storage, at::kByte, {static_cast<std::int64_t>(bytes)}, {1}, 0);
 }
 
+std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 swap::HostMemory Pageable(std::size_t bytes) {
   return {::operator new(bytes, std::align_val_t(4096)), bytes, false, nullptr};
 }
@@ -217,7 +219,7 @@ class Accelerator final : public TorchDevice {
       Synchronize(stream);
     } catch (const std::exception& error) {
       obstacle_ = "the bytes of a tensor on " + device_.str() + " cannot be copied (" +
-                  std::string(error.what()).substr(0, 120) + ")";
+                  FirstLine(error.what()) + ")";
     }
   }
 

@@ -1,5 +1,6 @@
 """``torch.emu``: what torch and user code ask of a device's module."""
 
+import atexit
 import contextlib
 import types
 from collections.abc import Iterator
@@ -210,3 +211,16 @@ def register() -> None:
     torch._register_device_module("emu", module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     _DEVICE_TYPE = torch.accelerator.current_stream("emu").device_type
+    atexit.register(_let_backward_end)
+
+
+def _let_backward_end() -> None:
+    """Torch's thread of a device drops a graph a moment after backward has returned, and aborts the
+    process when it needs the interpreter then and finds it ending. It takes one task after the
+    other: when a further one is done, the graphs before it are gone.
+    """
+    for index in range(device_count()):
+        try:
+            torch.ones(1, device=f"emu:{index}", requires_grad=True).sum().backward()
+        except RuntimeError:  # no memory, or a forked child, whose parent had the threads
+            return
