@@ -71,7 +71,7 @@ class Slot {
 
   // Device memory with the bytes saved, ready for work queued on the caller's current stream from
   // now on. `Unpacked::offset` is where the saved part begins in it: the offset packed where the
-  // memory is the one that was packed, else 0.
+  // memory is the one that was packed, the place in the buffer that fused storages share, else 0.
   // Errors: what the device or the tier threw; the slot is unharmed and may be unpacked again.
   struct Unpacked {
     DeviceBuffer memory;
