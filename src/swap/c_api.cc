@@ -1,5 +1,7 @@
 #include "restow/swap/c_api.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -236,6 +238,7 @@ restow_status restow_region_begin(restow_engine* engine, const restow_region_opt
     where.steering = given.manual != 0 ? swap::Steering::kManual : swap::Steering::kAutomatic;
     where.place = given.on_file != 0 ? swap::Place::kFile : swap::Place::kHost;
     where.min_bytes = given.min_bytes;
+    where.fuse = given.fuse != 0;
     *region = new restow_region{engine->device, engine->engine.Begin(where)};
   });
 }
@@ -367,6 +370,10 @@ restow_status restow_reset_stats(restow_engine* engine) {
 }
 restow_status restow_count_recomputed_region(restow_engine* engine) {
   return Guarded([&] { Need(engine, "engine").engine.CountRecomputedRegion(); });
+}
+
+uint64_t restow_checksum(const void* data, std::size_t bytes) {
+  return XXH3_64bits(data, bytes);
 }
 
 restow_status restow_dump(restow_engine* engine, const char** text) {

@@ -125,6 +125,7 @@ typedef struct restow_region_options {
   int manual;        /* 1: moved by the group's calls only */
   int on_file;       /* 1: through to the file tier */
   int64_t min_bytes; /* -1: the engine's */
+  int fuse;          /* 1: small storages travel in fused copies instead of staying */
 } restow_region_options;
 
 RESTOW_API restow_status restow_region_begin(restow_engine* engine,
@@ -187,6 +188,8 @@ typedef struct restow_stats {
 RESTOW_API restow_status restow_get_stats(restow_engine* engine, restow_stats* stats);
 RESTOW_API restow_status restow_reset_stats(restow_engine* engine);
 RESTOW_API restow_status restow_count_recomputed_region(restow_engine* engine);
+/* XXH3, 64 bits: for noticing that memory changed. Touches no engine. */
+RESTOW_API uint64_t restow_checksum(const void* data, size_t bytes);
 /* The last transitions as text, until the calling thread's next call. */
 RESTOW_API restow_status restow_dump(restow_engine* engine, const char** text);
 
