@@ -10,7 +10,7 @@ from restow._policy import CheckpointPolicy
 from restow.errors import Error, InputError, Unsupported
 from restow.mindspore import _owners
 from restow.mindspore._frames import Frame, Keeps, Replay
-from restow.mindspore._operators import Forced, Watch, actors, through_actors
+from restow.mindspore._operators import Forced, actors, through_actors, watching
 from restow.mindspore._providers import looking
 from restow.mindspore._regions import (
     HostPool,
@@ -142,7 +142,7 @@ def run_checkpointed(
             inputs.leave()
     frame.enter()
     try:
-        with Watch(), forward:
+        with watching(), forward:
             return fn(*args, **kwargs)
     finally:
         frame.leave()

@@ -22,7 +22,7 @@ from restow.errors import NotDeterministic
 from restow.mindspore import _engine
 from restow.mindspore._ambient import Ambient
 from restow.mindspore._inputs import fill, take
-from restow.mindspore._operators import Forced, Watch, actors, is_random
+from restow.mindspore._operators import Forced, actors, is_random, watching
 from restow.mindspore._providers import Kept, Provider, Saved, enclosing, looking, unlooking
 from restow.mindspore._saver import save_through
 from restow.mindspore._tensors import alias, checksum, memory_of
@@ -200,7 +200,7 @@ class Frame(Provider):
             try:
                 _executor.new_empty_graph()
                 try:
-                    with Watch(), self._context:
+                    with watching(), self._context:
                         self._fn(*args, **kwargs)
                 except StopRecompute as stop:
                     if stop.args[0] is not replay:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import enum
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import mindspore as ms
@@ -13,7 +14,7 @@ from mindspore.utils import MsDispatchMode
 
 from restow.mindspore._providers import busy
 
-__all__ = ["Actor", "Forced", "Watch", "actors", "is_random", "through_actors"]
+__all__ = ["Actor", "Forced", "actors", "is_random", "through_actors", "watching"]
 
 # Kernels of the CPU draw from a state of their own, which nobody can read or set.
 _RANDOM = re.compile(
@@ -48,6 +49,7 @@ class Actor(Protocol):
 class _Actors(threading.local):
     def __init__(self) -> None:
         self.list: list[Actor] = []
+        self.watched = False
 
 
 _actors = _Actors()
@@ -70,9 +72,21 @@ def through_actors(name: str, args: Any, kwargs: Any, call: Callable[[], Any], f
     return step(len(chain) - 1)
 
 
-class Watch(MsDispatchMode):  # type: ignore[misc]
-    """Shows each operator to the actors of this thread."""
+@contextlib.contextmanager
+def watching() -> Iterator[None]:
+    """Shows the operators inside to the actors of this thread, each once."""
+    if _actors.watched:
+        yield
+        return
+    _actors.watched = True
+    try:
+        with _Watch():
+            yield
+    finally:
+        _actors.watched = False
 
+
+class _Watch(MsDispatchMode):  # type: ignore[misc]
     def __ms_dispatch__(self, func: Any, args: Any, kwargs: Any = None) -> Any:
         named = kwargs or {}
         if busy() or not _actors.list:
