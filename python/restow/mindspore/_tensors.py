@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 from mindspore.common.api import _pynative_executor as _executor
+from mindspore.common.dtype import dtype_to_nptype
 
 from restow.mindspore._library import lib
 
@@ -114,14 +114,21 @@ class _Owned:
 
 
 def tensor_over(address: int, nbytes: int, owner: Any, form: Form) -> Any:
-    """A tensor of `form` over memory that `owner` keeps; no byte is copied.
+    """A tensor of `form` over memory that `owner` keeps; no byte is copied, but see below.
 
     `address` and `nbytes` are those of what was saved: the storage, or its contiguous part when
     ``form`` counts from there.
     """
+    flat = np.asarray(_Owned(address, nbytes, owner)).view(dtype_to_nptype(form.dtype))
+    if form.whole:
+        return Tensor.from_numpy(flat.reshape(form.shape))
+    if records():
+        # A backward that is itself differentiated: MindSpore drops the history of what unpack gives
+        # when that is a view of another tensor, so it gets one of its own.
+        part = np.lib.stride_tricks.as_strided(
+            flat[form.offset :], form.shape, [step * form.itemsize for step in form.stride]
+        )
+        return Tensor.from_numpy(np.array(part, order="C"))
     with quietly():
-        flat = Tensor.from_numpy(np.asarray(_Owned(address, nbytes, owner)))
-        typed = flat if form.dtype == ms.uint8 else flat.view(form.dtype)
-        if form.whole:
-            return typed.view(form.shape)
-        return typed.set_(typed.untyped_storage(), form.offset, form.shape, form.stride)
+        storage = Tensor.from_numpy(flat)
+        return storage.set_(storage.untyped_storage(), form.offset, form.shape, form.stride)
