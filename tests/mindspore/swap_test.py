@@ -479,6 +479,7 @@ def test_what_is_not_available_says_so_by_name():
     for call, name in (
         (lambda: rm.region("recompute"), "checkpoint"),
         (lambda: rm.fit(None), "fit"),
+        (lambda: rm.apply(None, {}), "apply"),
         (lambda: rm.ignore_sac_ops([]), "ignore_sac_ops"),
         (lambda: rm.create_selective_checkpoint_contexts([]), "create_selective"),
         (lambda: rm.checkpoint(ops.tanh, tensor(3), use_reentrant=True), "use_reentrant"),

@@ -52,6 +52,7 @@ __all__ = [
     "Stats",
     "SwapManager",
     "SwapWrapper",
+    "apply",
     "base_check_fn",
     "checkpoint",
     "checkpoint_exclude_wrapper",
@@ -87,6 +88,14 @@ def create_selective_checkpoint_contexts(*args: Any, **kwargs: Any) -> Any:
 def ignore_sac_ops(ops: Any) -> Any:
     """Not available in this version."""
     raise Unsupported("ignore_sac_ops is not available in restow.mindspore in this version")
+
+
+def apply(model: Any, plan: Any) -> Any:
+    """Not available in this version."""
+    raise Unsupported(
+        "apply is not available in restow.mindspore in this version; wrap the cells that the plan "
+        "names with swap_wrapper and checkpoint_wrapper"
+    )
 
 
 def fit(*args: Any, **kwargs: Any) -> Any:
