@@ -33,7 +33,7 @@ HOMES = {
     "pybind11": ["python/cpp/", "adapters/libtorch/python/"],
     "benchmark": ["bench/"],
     "liburing.h": ["src/swap/file_tier/"],
-    "xxhash.h": ["src/swap/file_tier/"],
+    "xxhash.h": ["src/swap/file_tier/", "src/swap/c_api.cc"],
 }
 # First part of a face's own headers -> its folder, and what it is.
 FACES = {"cli": ("cli/", "the command"), "cpp": ("python/cpp/", "the bindings")}

@@ -1,5 +1,7 @@
 #include "restow/swap/c_api.h"
 
+#include <xxhash.h>
+
 #include <algorithm>
 #include <cstring>
 #include <exception>
@@ -389,6 +391,8 @@ restow_status restow_stop_trace(restow_engine* engine,
     }
   });
 }
+
+uint64_t restow_checksum(const void* data, std::size_t bytes) { return XXH3_64bits(data, bytes); }
 
 restow_status restow_dump(restow_engine* engine, const char** text) {
   return Guarded([&] {

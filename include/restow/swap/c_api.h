@@ -206,6 +206,8 @@ RESTOW_API restow_status restow_stop_trace(restow_engine* engine,
                                            void (*each)(void* context,
                                                         const restow_trace_event* event),
                                            void* context);
+/* XXH3, 64 bits: for noticing that memory changed. Touches no engine. */
+RESTOW_API uint64_t restow_checksum(const void* data, size_t bytes);
 /* The last transitions as text, until the calling thread's next call. */
 RESTOW_API restow_status restow_dump(restow_engine* engine, const char** text);
 

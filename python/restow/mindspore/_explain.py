@@ -1,0 +1,75 @@
+"""Why each saved tensor was or was not moved, in the last invocation of every region."""
+
+from __future__ import annotations
+
+import dataclasses
+
+__all__ = ["Explanations", "Rows", "SiteBytes", "explain", "forget", "site_bytes"]
+
+_MOST_SITES = 4096
+
+
+class Explanations(list[tuple[str, int, str, str]]):
+    """Rows ``(label, bytes, decision, reason)``; prints as a table."""
+
+    def __str__(self) -> str:
+        if not self:
+            return "nothing was saved in a region since the last reset"
+        rows = [("what", "bytes", "decision", "why")]
+        rows += [(label, f"{count:,}", decision, why) for label, count, decision, why in self]
+        widths = [max(len(row[i]) for row in rows) for i in range(3)]
+        return "\n".join(
+            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}"
+            for row in rows
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class SiteBytes:
+    """Of the last finished invocation of a region: saves, without parameters."""
+
+    kept_bytes: int
+    swapped_bytes: int
+    invocations: int
+
+
+_last: dict[str, list[tuple[str, int, str, str]]] = {}
+_invocations: dict[str, int] = {}
+
+
+class Rows:
+    """What one invocation has to tell; `close` makes it the last one of its site."""
+
+    def __init__(self, site: str) -> None:
+        self._site = site
+        self._rows: list[tuple[str, int, str, str]] = []
+
+    def add(self, label: str, nbytes: int, decision: str, reason: str) -> None:
+        self._rows.append((label, nbytes, decision, reason))
+
+    def close(self) -> None:
+        while self._site not in _last and len(_last) >= _MOST_SITES:
+            del _last[next(iter(_last))]
+        _last[self._site] = self._rows
+        _invocations[self._site] = _invocations.get(self._site, 0) + 1
+
+
+def explain() -> Explanations:
+    """Why each saved tensor was or was not moved, in the last invocation of every region."""
+    return Explanations(row for rows in _last.values() for row in rows)
+
+
+def forget() -> None:
+    _last.clear()
+    _invocations.clear()
+
+
+def site_bytes() -> dict[str, SiteBytes]:
+    """By site, of its last finished invocation."""
+    answer = {}
+    for site, rows in _last.items():
+        # One storage moves once; only the first of its saves says so with these words.
+        kept = sum(row[1] for row in rows if row[2] == "keep")
+        swapped = sum(row[1] for row in rows if row[2] == "swap" and "before" not in row[3])
+        answer[site] = SiteBytes(kept, swapped, _invocations[site])
+    return answer

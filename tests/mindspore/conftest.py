@@ -1,0 +1,78 @@
+"""Every test starts from the same settings and leaves nothing behind."""
+
+import gc
+import os
+import sys
+
+import mindspore as ms
+import pytest
+
+import restow
+import restow.mindspore as rm
+from restow.mindspore import _engine, _operators, _overlap, _providers, _settings
+
+FAILED = pytest.StashKey[bool]()
+# Small tensors gain nothing from more, and other tests run beside these.
+ms.runtime.set_cpu_affinity(False)
+gc.collect()
+gc.freeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = yield
+    if report.when == "call":
+        item.stash[FAILED] = report.failed
+    return report
+
+
+def forget_the_last_failure():
+    """pytest keeps the last traceback for debuggers, and with it what the failed test held."""
+    for name in ("last_type", "last_value", "last_traceback", "last_exc"):
+        sys.__dict__.pop(name, None)
+
+
+@pytest.fixture(scope="session")
+def file_folder(tmp_path_factory):
+    """Where the file tier keeps what tensors hold."""
+    return tmp_path_factory.mktemp("tier")
+
+
+def settle():
+    for one in _engine.engines():
+        one.drain()
+
+
+def leftovers():
+    """What the engine, or anyone of it, still holds."""
+    stats = rm.stats()
+    return {
+        "units": stats.units,
+        "slots": stats.slots,
+        "host bytes": stats.host_used_bytes,
+        "tensors held": _engine.holders.count(),
+        "providers": len(_providers.stack()),
+        "actors": len(_operators.actors()),
+    }
+
+
+@pytest.fixture(autouse=True)
+def leaves_nothing(request, file_folder):
+    forget_the_last_failure()
+    _settings.restore(_settings.Settings(file_dir=str(file_folder), min_bytes=0))
+    rm.reset_stats()
+    before = {id(entry): entry for entry in _overlap._table.values()}
+    yield
+    gc.collect()
+    settle()
+    # A failed test's traceback holds what the test held.
+    if request.node.stash.get(FAILED, False):
+        return
+    assert leftovers() == dict.fromkeys(leftovers(), 0)
+    assert [e for e in _overlap._table.values() if id(e) not in before] == []
+    # Files of the tier have no name.
+    assert os.listdir(file_folder) == []
+    assert ms.get_context("mode") == ms.PYNATIVE_MODE
+    assert restow._enabled._off == 0
+    # What the test has imported stays; the next collection need not walk it.
+    gc.freeze()
