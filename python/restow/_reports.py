@@ -147,6 +147,8 @@ class Candidate:
     """Work hidden behind other work, under the same names."""
     rank: int | None = None
     """1 is best; None: not ranked."""
+    outside_bytes: int | None = None
+    """Taken outside the allocator, beside the margin; None: not known to be large."""
     selective_note: str | None = None
     shortfall_bytes: int | None = None
     """Of a nearest miss: what lacks."""
@@ -614,6 +616,7 @@ def _candidate(document: Mapping[str, Any], texts: _restow.CandidateTexts) -> Ca
         time=document["time"],
         hidden=document["hidden"],
         rank=document.get("rank"),
+        outside_bytes=document.get("outside_bytes"),
         selective_note=document.get("selective_note"),
         shortfall_bytes=document.get("shortfall_bytes"),
         remedy=document.get("remedy"),

@@ -57,7 +57,8 @@ def mypy(*arguments):
 
 
 def test_the_package_is_strict():
-    run = mypy("python/restow")
+    # restow.mindspore is checked beside its framework, in build/venv-mindspore.
+    run = mypy("python/restow", "--exclude", "restow/mindspore")
     assert run.returncode == 0, run.stdout + run.stderr
 
 

@@ -221,6 +221,7 @@ def _let_backward_end() -> None:
     """
     for index in range(device_count()):
         try:
-            torch.ones(1, device=f"emu:{index}", requires_grad=True).sum().backward()
+            one = torch.ones(1, device=f"emu:{index}", requires_grad=True)
+            torch.autograd.backward(one.sum())
         except RuntimeError:  # no memory, or a forked child, whose parent had the threads
             return
