@@ -104,18 +104,13 @@ def test_any_tensor_comes_back_with_the_same_bits(body, checks):
     assert rm.stats().bytes_out > 0
 
 
-def test_one_storage_moves_once_however_many_views_are_saved():
+def test_one_storage_that_is_saved_twice_in_a_row_moves_once():
     rm.configure(min_bytes="1MiB")
 
-    def body(x):
-        y = ops.tanh(x * 2)
-        return (y * y).sum() + ops.sin(y).sum()
-
-    gradients(lambda x: rm.swap(body, x), tensor(512, 512))
+    gradients(lambda x: rm.swap(lambda x: (x * x).sum(), x), tensor(512, 512))
     saves = [row for row in rm.explain() if row[1] == 1 << 20]
-    assert len(saves) > 3
-    # Two storages, of x and of y.
-    assert rm.stats().bytes_out == 2 << 20
+    assert len(saves) == 2
+    assert rm.stats().bytes_out == 1 << 20
 
 
 def test_grad_of_grad_is_bit_identical():
