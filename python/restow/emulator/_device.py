@@ -2,6 +2,8 @@
 
 import atexit
 import contextlib
+import pathlib
+import time
 import types
 from collections.abc import Iterator
 from typing import Any, Union
@@ -214,14 +216,33 @@ def register() -> None:
     atexit.register(_let_backward_end)
 
 
+def _backward_threads_sleep() -> bool:
+    """Linux's word for each of torch's device threads; True where there is no such word."""
+    for task in pathlib.Path("/proc/self/task").glob("*"):
+        try:
+            if (task / "comm").read_text().startswith("pt_autograd"):
+                state = (task / "stat").read_text().rpartition(")")[2].split()[0]
+                if state != "S":
+                    return False
+        except OSError:  # it has just ended
+            continue
+    return True
+
+
 def _let_backward_end() -> None:
     """Torch's thread of a device drops a graph a moment after backward has returned, and aborts the
     process when it needs the interpreter then and finds it ending. It takes one task after the
-    other: when a further one is done, the graphs before it are gone.
+    other: when a further one is done and the thread sleeps, the graphs before it are gone.
     """
     for index in range(device_count()):
         try:
             one = torch.ones(1, device=f"emu:{index}", requires_grad=True)
             torch.autograd.backward(one.sum())
         except RuntimeError:  # no memory, or a forked child, whose parent had the threads
+            return
+    asleep = 0
+    for _ in range(500):
+        time.sleep(0.001)  # without the interpreter's lock, which the thread may want
+        asleep = asleep + 1 if _backward_threads_sleep() else 0
+        if asleep == 3:
             return
