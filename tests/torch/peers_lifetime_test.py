@@ -166,7 +166,8 @@ def test_b47_outputs_stay_on_their_device(setting):
 
 def test_b10_weights_are_never_packed(setting):
     torch.manual_seed(0)
-    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32).requires_grad_(False)).to(setting.device)
+    model = nn.Sequential(nn.Linear(32, 32), nn.Linear(32, 32).requires_grad_(False))
+    model.to(setting.device)
     x = setting.leaf(2, 32) * 1
     asked = []
     rt.reset_stats()
@@ -237,9 +238,9 @@ def live_tensors():
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_b14_no_tensor_is_left_per_step(setting, way):
-    layers = [nn.Linear(4, 4).to(setting.device) for _ in range(2)]
-    x = setting.leaf(2, 4)
+def test_b14_no_tensor_is_left_per_step(two_settings, way):
+    layers = [nn.Linear(4, 4).to(two_settings.device) for _ in range(2)]
+    x = two_settings.leaf(2, 4)
     counts = []
     for index in range(200):
         y = x
@@ -255,9 +256,9 @@ def test_b14_no_tensor_is_left_per_step(setting, way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_b15_fifty_forwards_without_backward_leave_nothing(setting, way):
-    layer = nn.Sequential(nn.Linear(16, 16), nn.Tanh()).to(setting.device)
-    x = setting.leaf(8, 16)
+def test_b15_fifty_forwards_without_backward_leave_nothing(two_settings, way):
+    layer = nn.Sequential(nn.Linear(16, 16), nn.Tanh()).to(two_settings.device)
+    x = two_settings.leaf(8, 16)
     WAYS[way](layer, x)
     before = emu.memory_allocated()
     for _ in range(50):
