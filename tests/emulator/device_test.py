@@ -1,5 +1,9 @@
 """What torch and user code expect of a device."""
 
+import os
+import pathlib
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -8,6 +12,7 @@ import torch
 import restow.emulator as emu
 
 MB = 1 << 20
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def test_the_device_is_the_accelerator():
@@ -306,3 +311,70 @@ def test_host_threads_copy_side_by_side():
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_second_derivatives_of_abs_have_memory():
+    def second(device):
+        x = torch.linspace(-2, 2, 8).to(device).requires_grad_()
+        (g,) = torch.autograd.grad(x.abs().pow(3).sum(), [x], create_graph=True)
+        g.square().sum().backward()
+        return x.grad.cpu()
+
+    assert torch.equal(second("emu"), second("cpu"))
+
+
+def test_lazily_conjugated_tensors_are_copied_as_what_they_mean():
+    z = torch.randn(3, 4, dtype=torch.complex64)
+    e = z.to("emu")
+    for on_device, plain in (
+        (e.conj(), z.conj()),
+        (e.mH, z.mH),
+        (e.conj().imag, z.conj().imag),
+        (z.conj().to("emu"), z.conj()),
+    ):
+        assert torch.equal(on_device.cpu(), plain)
+
+
+def test_torchs_checkpoint_keeps_the_devices_random_numbers():
+    from torch.utils.checkpoint import checkpoint
+
+    def gradient(run):
+        torch.emu.manual_seed(3)
+        x = torch.ones(64, device="emu", requires_grad=True)
+        run(lambda t: torch.nn.functional.dropout(t.sin(), 0.5).exp(), x).sum().backward()
+        return x.grad.cpu()
+
+    plain = gradient(lambda fn, x: fn(x))
+    assert torch.equal(gradient(lambda fn, x: checkpoint(fn, x, use_reentrant=False)), plain)
+
+
+def test_a_copy_that_holds_pythons_last_reference_lets_other_threads_go_on():
+    """What a queued copy held dies outside the machine's lock: its death takes the interpreter's."""
+    done = subprocess.run(
+        [sys.executable, "-c", DROPS_IN_ANOTHER_THREAD],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "python")},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+
+
+DROPS_IN_ANOTHER_THREAD = """
+import threading, torch
+import restow.emulator as emu
+
+def work(index):
+    torch.accelerator.set_device_index(0)
+    for _ in range(300):
+        x = torch.ones(64, pin_memory=True)
+        y = x.to("emu", non_blocking=True)
+        del x  # the queued copy holds the last reference
+        torch.emu.default_generator(0)
+        (y + 1).cpu()
+
+threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(3)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("done")
+"""

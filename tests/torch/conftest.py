@@ -14,18 +14,6 @@ import restow.emulator as emu  # noqa: E402
 import restow.torch as rt  # noqa: E402
 from helpers import SETTINGS, Setting, defaults, eventually, settle  # noqa: E402
 
-# torch.utils.checkpoint keeps a device's random numbers only where its module says this, as
-# torch.cuda does.
-torch.emu._initialized = True
-# The emulator's own _efficientzerotensor (second derivatives of abs, forward mode) has no memory.
-EMULATOR = torch.library.Library("aten", "IMPL")
-EMULATOR.impl(
-    "_efficientzerotensor",
-    lambda size, dtype=None, layout=None, device=None, pin_memory=None: torch.zeros(
-        size, dtype=dtype, device=device
-    ),
-    "PrivateUse1",
-)
 # Small tensors gain nothing from more, and other tests run beside these.
 torch.set_num_threads(1)
 # What is imported by now lives for good: the collections below need not walk it each time.

@@ -358,3 +358,8 @@ def test_marked_tensors_of_any_nesting_move_whatever_their_size(setting):
     t = x.detach().requires_grad_()
     ((t * 2).sin() + (t * 3).sin() + (t * 4).sin()).sum().backward()
     assert_same(gradients(t), gradients(x))
+
+
+def test_what_is_not_built_yet_is_refused_by_name():
+    with pytest.raises(restow.Unsupported, match="fit is not available"):
+        rt.fit(torch.nn.Linear(2, 2), lambda: None, budget="20GiB")

@@ -68,3 +68,32 @@ def test_b40_the_engine_says_how_much_it_holds(setting):
     else:
         assert rt.stats().file_bytes >= 64 * 64 * 4
     y.sum().backward()
+
+
+def test_an_explanation_outlives_the_engine_that_gave_it():
+    """Its reason was the engine's own text; another setting lets the engine go."""
+    rt.configure(file_dir="")
+    x = torch.randn(4, 4, requires_grad=True)
+    rt.reset_stats()
+    with rt.region("keep", name="explained later"):
+        with rt.group("g"):
+            rt.swap_tensor_wrapper(y := x * 2, tag="marked")
+            z = y.sin()
+    z.sum().backward()
+    rt.configure(min_bytes=1 << 20)
+    rt.configure(min_bytes=0)
+    reasons = [row[3] for row in rt.explain()]
+    assert any(reason.startswith("CPU tensors can only be moved to files") for reason in reasons)
+
+
+def test_equal_lines_of_two_sites_are_counted_each_by_itself(setting):
+    x = setting.leaf(4, 4)
+    rt.reset_stats()
+    with rt.group("both"):
+        with rt.region("keep", name="first"):
+            y = x.sin()
+        with rt.region("keep", name="second"):
+            z = (y.sin() * 1).sin()
+    z.sum().backward()
+    labels = [row[0] for row in rt.explain() if row[0].startswith("both::")]
+    assert labels == ["both::[4, 4]", "both::[4, 4] x2"]

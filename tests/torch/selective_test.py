@@ -302,3 +302,17 @@ def test_autocast_inside_and_around(setting):
     for policy in ("named sets", "everything kept", "everything swapped"):
         way = functools.partial(rt.checkpoint, policy_fn=POLICIES[policy])
         assert_equal(gradient(lambda b, x: way(b, x)), gradient(plain))
+
+
+def test_without_random_states_kept_the_random_numbers_of_the_program_are_left_alone(cpu_setting):
+    x = torch.randn(8, 8, requires_grad=True)
+    y = rt.checkpoint(
+        lambda t: (torch.rand_like(t) * t).sin(),
+        x,
+        policy_fn=POLICIES["everything kept"],
+        preserve_rng_state=False,
+    )
+    torch.rand(3)
+    before = torch.get_rng_state()
+    y.sum().backward()
+    assert torch.equal(torch.get_rng_state(), before)

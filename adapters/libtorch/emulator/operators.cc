@@ -55,6 +55,13 @@ Tensor EmptyStrided(c10::IntArrayRef sizes, c10::IntArrayRef strides,
                                                  c10::dtype_or_default(dtype)));
 }
 
+// Torch's own has no memory, which the CPU's kernels would read.
+Tensor Zeros(c10::IntArrayRef sizes, std::optional<at::ScalarType> dtype,
+             std::optional<at::Layout> layout, std::optional<at::Device> device,
+             std::optional<bool> pinned) {
+  return Empty(sizes, dtype, layout, device, pinned, std::nullopt).zero_();
+}
+
 const Tensor& Resize(const Tensor& self, c10::IntArrayRef sizes,
                      std::optional<at::MemoryFormat> format) {
   const c10::DeviceGuard guard(self.device());
@@ -294,6 +301,7 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
   using namespace restow::emulator;  // NOLINT(build/namespaces): one registration table
   m.impl("empty.memory_format", TORCH_FN(Empty));
   m.impl("empty_strided", TORCH_FN(EmptyStrided));
+  m.impl("_efficientzerotensor", TORCH_FN(Zeros));
   m.impl("resize_", TORCH_FN(Resize));
   m.impl("as_strided", TORCH_FN(at::native::as_strided_tensorimpl));
   m.impl("view", TORCH_FN(at::native::view));
@@ -317,6 +325,15 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m) {
 TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m) {
   m.impl("_thnn_fused_lstm_cell", TORCH_FN(restow::emulator::LstmCell));
   m.impl("_thnn_fused_gru_cell", TORCH_FN(restow::emulator::GruCell));
+}
+
+// The copies themselves resolve lazy conjugation and negation of what they read: the CPU's kernel
+// knows both, and torch's fallback would come back to `_copy_from` without end.
+TORCH_LIBRARY_IMPL(aten, Conjugate, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
+}
+TORCH_LIBRARY_IMPL(aten, Negative, m) {
+  m.impl("_copy_from", torch::CppFunction::makeFallthrough());
 }
 
 TORCH_LIBRARY_IMPL(_, AutocastPrivateUse1, m) { m.fallback(torch::CppFunction::makeFallthrough()); }

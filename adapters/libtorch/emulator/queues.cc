@@ -1,6 +1,7 @@
 #include "emulator/queues.h"
 
 #include <chrono>
+#include <functional>
 #include <utility>
 
 #include "emulator/memory.h"
@@ -20,8 +21,16 @@ void MoveUnlocked(Machine& m, Lock& lock, const Task& task) {
   lock.lock();
 }
 
+// Without the lock: a tensor that Python knows takes the interpreter's lock when it dies, and who
+// holds that one may be waiting for ours.
+void LetGo(Lock& lock, std::function<void()> move) {
+  lock.unlock();
+  move = nullptr;
+  lock.lock();
+}
+
 void RunFront(Machine& m, Lock& lock, StreamState& stream) {
-  const Task task = std::move(stream.queue.front());
+  Task task = std::move(stream.queue.front());
   stream.queue.pop_front();
   if (task.target != nullptr) {
     RunUntil(m, lock, *task.target, task.target_place);
@@ -33,6 +42,7 @@ void RunFront(Machine& m, Lock& lock, StreamState& stream) {
   for (const auto& block : task.blocks) Unpin(*block);
   stream.done = task.place;
   m.moved.notify_all();
+  if (task.move) LetGo(lock, std::move(task.move));
 }
 
 void WorkerLoop(Machine& m, StreamState& stream) {

@@ -6,7 +6,10 @@
 #include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <cstring>
+#include <functional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -22,22 +25,11 @@ namespace {
 
 thread_local Running* running_now = nullptr;
 
-// FNV-1a over the elements, in order.
-std::uint64_t ChecksumOf(const at::Tensor& tensor) {
+std::size_t ChecksumOf(const at::Tensor& tensor) {
   const InternalOps internal;
   const at::Tensor bytes = tensor.contiguous().cpu();
-  const auto* data = static_cast<const unsigned char*>(bytes.const_data_ptr());
-  std::uint64_t sum = 14695981039346656037u;
-  for (std::size_t i = 0; i < bytes.nbytes(); ++i) sum = (sum ^ data[i]) * 1099511628211u;
-  return sum;
-}
-
-std::string SizesOf(c10::ArrayRef<std::int64_t> sizes) {
-  std::string text = "[";
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
-  }
-  return text + "]";
+  const auto* const data = static_cast<const char*>(bytes.const_data_ptr());
+  return std::hash<std::string_view>{}({data, bytes.nbytes()});
 }
 
 // What the frame itself keeps: its inputs' storages, each once.
@@ -281,7 +273,7 @@ void Frame::Compare(std::size_t index, const at::Tensor& tensor) const {
     then = saved_[index];
   }
   const auto text = [](const Saved& one) {
-    return std::string(c10::toString(one.dtype)) + SizesOf(one.sizes) + " on " + one.device.str();
+    return std::string(c10::toString(one.dtype)) + SizesText(one.sizes) + " on " + one.device.str();
   };
   const bool same = now.dtype == then.dtype && now.device == then.device &&
                     now.layout == then.layout && now.sizes == then.sizes;

@@ -55,6 +55,7 @@ class Frame final : public Provider {
 
   std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
   const std::string& name() const { return site_.name; }
+  bool preserves_random() const { return spec_.preserve_random; }
 
   // Which operators are not run again; null: all are. Set once, at the beginning of the forward.
   void Select(std::shared_ptr<Selection> selection) { selection_ = std::move(selection); }
@@ -83,7 +84,7 @@ class Frame final : public Provider {
     c10::Device device;
     c10::Layout layout;
     c10::SmallVector<std::int64_t, 5> sizes;
-    std::uint64_t checksum = 0;
+    std::size_t checksum = 0;
     bool live = true;
   };
   struct Run {  // one rerun, for one backward

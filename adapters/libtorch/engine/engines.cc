@@ -116,42 +116,45 @@ std::int64_t SizeOf(const char* variable, std::int64_t otherwise) {
 }
 
 void Add(swap::Stats& sum, const swap::Stats& one) {
-  using Field = std::int64_t swap::Stats::*;
-  using S = swap::Stats;
-  for (const Field field : {&S::bytes_out,
-                            &S::bytes_in,
-                            &S::moved_units,
-                            &S::stalls,
-                            &S::host_allocations,
-                            &S::file_bytes,
-                            &S::recomputed_regions,
-                            &S::cancelled,
-                            &S::demand_loads,
-                            &S::host_waits,
-                            &S::kept_host_full,
-                            &S::kept_window_full,
-                            &S::kept_last_region,
-                            &S::pin_failures,
-                            &S::device_errors,
-                            &S::tier_errors,
-                            &S::fused_batches,
-                            &S::units,
-                            &S::slots,
-                            &S::host_reserved_bytes,
-                            &S::host_used_bytes,
-                            &S::held_elsewhere_bytes,
-                            &S::leaving_bytes,
-                            &S::brought_bytes,
-                            &S::swapped_bytes,
-                            &S::abandoned_bytes}) {
-    sum.*field += one.*field;
-  }
+  for (const Counter& counter : Counters()) sum.*counter.field += one.*counter.field;
   sum.stall_s += one.stall_s;
   sum.prefetch_distance = std::max(sum.prefetch_distance, one.prefetch_distance);
   if (!one.last_error.empty()) sum.last_error = one.last_error;
 }
 
 }  // namespace
+
+const std::vector<Counter>& Counters() {
+  static const std::vector<Counter> counters = {
+      {"bytes_out", &swap::Stats::bytes_out},
+      {"bytes_in", &swap::Stats::bytes_in},
+      {"moved_units", &swap::Stats::moved_units},
+      {"stalls", &swap::Stats::stalls},
+      {"host_allocations", &swap::Stats::host_allocations},
+      {"file_bytes", &swap::Stats::file_bytes},
+      {"recomputed_regions", &swap::Stats::recomputed_regions},
+      {"cancelled", &swap::Stats::cancelled},
+      {"demand_loads", &swap::Stats::demand_loads},
+      {"host_waits", &swap::Stats::host_waits},
+      {"kept_host_full", &swap::Stats::kept_host_full},
+      {"kept_window_full", &swap::Stats::kept_window_full},
+      {"kept_last_region", &swap::Stats::kept_last_region},
+      {"pin_failures", &swap::Stats::pin_failures},
+      {"device_errors", &swap::Stats::device_errors},
+      {"tier_errors", &swap::Stats::tier_errors},
+      {"fused_batches", &swap::Stats::fused_batches},
+      {"units", &swap::Stats::units},
+      {"slots", &swap::Stats::slots},
+      {"host_reserved_bytes", &swap::Stats::host_reserved_bytes},
+      {"host_used_bytes", &swap::Stats::host_used_bytes},
+      {"held_elsewhere_bytes", &swap::Stats::held_elsewhere_bytes},
+      {"leaving_bytes", &swap::Stats::leaving_bytes},
+      {"brought_bytes", &swap::Stats::brought_bytes},
+      {"swapped_bytes", &swap::Stats::swapped_bytes},
+      {"abandoned_bytes", &swap::Stats::abandoned_bytes},
+  };
+  return counters;
+}
 
 Settings SettingsFromEnvironment() {
   Settings settings;
@@ -226,10 +229,6 @@ void ResetStats() {
 
 void CountRecomputedRegion() { recomputed_regions.fetch_add(1, std::memory_order_relaxed); }
 
-void StepAll() {
-  ForEachEngine([](DeviceEngine& one) { one.engine->Step(); });
-}
-
 void DrainAll() {
   ForEachEngine([](DeviceEngine& one) { one.engine->Drain(); });
 }
@@ -254,12 +253,6 @@ std::vector<DeviceTrace> StopTrace() {
     traces.push_back({one.name.str(), one.engine->StopTrace()});
   });
   return traces;
-}
-
-std::string Dump() {
-  std::string text;
-  ForEachEngine([&](DeviceEngine& one) { text += one.name.str() + "\n" + one.engine->Dump(); });
-  return text;
 }
 
 namespace {

@@ -20,7 +20,6 @@ namespace restow::libtorch {
 struct DeviceEngine {
   std::shared_ptr<TorchDevice> device;
   std::unique_ptr<swap::Engine> engine;
-  std::shared_ptr<swap::HostPool> pool;
   c10::Device name{c10::DeviceType::CPU};
   bool to_file = false;  // no host memory in between: CPU tensors
   std::string obstacle;  // why nothing of this device can be moved; empty: it can
@@ -42,10 +41,15 @@ DeviceEnginePtr EngineOf(c10::Device device, const PoolPtr& pool = nullptr);
 // can.
 std::string ObstacleOf(c10::Device device);
 
+// Figures that add up over devices, with their names.
+struct Counter {
+  const char* name;
+  std::int64_t swap::Stats::*field;
+};
+const std::vector<Counter>& Counters();
 // Sums over all devices.
 swap::Stats SumOfStats();
 void CountRecomputedRegion();
-void StepAll();
 void DrainAll();
 void StartTrace();
 // Each device's copies, in the order in which they were seen done.
@@ -54,8 +58,6 @@ struct DeviceTrace {
   std::vector<swap::TraceEvent> events;
 };
 std::vector<DeviceTrace> StopTrace();
-// The last transitions of every engine.
-std::string Dump();
 // All engines that are in use, also of earlier settings.
 void ForEachEngine(const std::function<void(DeviceEngine&)>& call);
 

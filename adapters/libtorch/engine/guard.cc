@@ -42,13 +42,16 @@ void VersionGuard::Complain() const {
   throw ModifiedInPlace(message);
 }
 
-std::string Describe(const at::Tensor& tensor) {
-  std::string text = c10::toString(tensor.scalar_type());
-  text += "[";
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(tensor.size(i));
+std::string SizesText(c10::IntArrayRef sizes) {
+  std::string text = "[";
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    text += (i == 0 ? "" : ", ") + std::to_string(sizes[i]);
   }
   return text + "]";
+}
+
+std::string Describe(const at::Tensor& tensor) {
+  return c10::toString(tensor.scalar_type()) + SizesText(tensor.sizes());
 }
 
 std::string CurrentNodeName() {

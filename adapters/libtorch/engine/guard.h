@@ -17,7 +17,6 @@ class VersionGuard {
   // Errors: ModifiedInPlace, naming who saved the tensor, what it is and, where it still can be
   // known, who changed it; kUsage in a process that was forked after the save.
   void Check() const;
-  std::uint32_t generation() const { return generation_; }
 
  private:
   [[noreturn]] void Complain() const;
@@ -29,7 +28,9 @@ class VersionGuard {
   const std::string* place_;
 };
 
-// "float32[4, 8]".
+// "[4, 8]".
+std::string SizesText(c10::IntArrayRef sizes);
+// "Float[4, 8]".
 std::string Describe(const at::Tensor& tensor);
 // The name of the node that is unpacking, without the number of its kind: "MulBackward0"; empty
 // outside backward.

@@ -84,30 +84,14 @@ class MovedSlot final : public SavedSlot {
 
 Record RecordOf(const at::Tensor& tensor) {
   Record record;
-  record.dims = static_cast<std::int8_t>(std::min<std::int64_t>(tensor.dim(), 127));
-  record.dtype = tensor.scalar_type();
-  return record;
-}
-
-void TakeSizes(const at::Tensor& tensor, Record& record) {
+  record.standing = StandingOf(tensor);
   if (tensor.is_nested() || tensor.unsafeGetTensorImpl()->has_symbolic_sizes_strides()) {
-    record.dims = 0;
-    return;
+    return record;
   }
+  record.dims = static_cast<std::int8_t>(std::min<std::int64_t>(tensor.dim(), 127));
   const int dims = std::min<int>(record.dims, Record::kDims);
   for (int i = 0; i < dims; ++i) record.sizes.at(static_cast<std::size_t>(i)) = tensor.size(i);
-}
-
-bool StaysKept(swap::Reason reason) {
-  switch (reason) {
-    case swap::Reason::kSwapped:
-    case swap::Reason::kShared:
-    case swap::Reason::kFused:
-    case swap::Reason::kWaitsForLaunch:
-      return false;
-    default:
-      return true;
-  }
+  return record;
 }
 
 }  // namespace
@@ -118,30 +102,26 @@ SavingRegion::~SavingRegion() { End(); }
 
 std::unique_ptr<SavedSlot> SavingRegion::Pack(const at::Tensor& tensor) {
   Record record = RecordOf(tensor);
-  TakeSizes(tensor, record);
-  record.standing = StandingOf(tensor);
-  if (record.standing != Standing::kMovable) return Keep(tensor, record, nullptr);
-  const std::int32_t tag = marks_.Find(tensor.storage().unsafeGetStorageImpl());
-  record.tag = tag;
+  if (record.standing != Standing::kMovable) return Keep(tensor, record, "");
+  record.tag = marks_.Find(tensor.storage().unsafeGetStorageImpl());
   swap::Decision decision = swap::Decision::kAutomatic;
   if (spec_.policy) decision = spec_.policy(tensor);
-  if (tag >= 0) decision = swap::Decision::kSwap;
-  if (spec_.mode == RegionMode::kKeep && tag < 0) decision = swap::Decision::kKeep;
+  if (spec_.mode == RegionMode::kKeep) decision = swap::Decision::kKeep;
+  if (record.tag >= 0) decision = swap::Decision::kSwap;
   return Ask(tensor, decision, record);
 }
 
 std::unique_ptr<SavedSlot> SavingRegion::PackAs(const at::Tensor& tensor, swap::Decision decision) {
   Record record = RecordOf(tensor);
-  TakeSizes(tensor, record);
-  record.standing = StandingOf(tensor);
-  if (record.standing != Standing::kMovable) return Keep(tensor, record, nullptr);
+  if (record.standing != Standing::kMovable) return Keep(tensor, record, "");
   return Ask(tensor, decision, record);
 }
 
 std::unique_ptr<SavedSlot> SavingRegion::Keep(const at::Tensor& tensor, Record& record,
-                                              const char* because) {
-  const bool sized = record.standing == Standing::kMovable && tensor.has_storage();
-  if (sized) record.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+                                              const std::string& because) {
+  if (record.standing == Standing::kMovable) {
+    record.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
+  }
   record.because = because;
   auto slot = std::make_unique<KeptSlot>(tensor, site_.name, swap::Slot());
   Note(std::move(record));
@@ -153,7 +133,7 @@ std::unique_ptr<SavedSlot> SavingRegion::Ask(const at::Tensor& tensor, swap::Dec
   const std::shared_ptr<Opened> opened = OpenedFor(tensor.device());
   if (opened == nullptr) return Keep(tensor, record, "saved after its region had ended");
   if (!opened->engine->obstacle.empty() && decision != swap::Decision::kKeep) {
-    return Keep(tensor, record, opened->engine->obstacle.c_str());
+    return Keep(tensor, record, opened->engine->obstacle);
   }
   const Span span = SpanOf(tensor);
   const c10::VariableVersion& version = torch::autograd::impl::version_counter(tensor);
@@ -175,7 +155,7 @@ std::unique_ptr<SavedSlot> SavingRegion::Ask(const at::Tensor& tensor, swap::Dec
   record.bytes = static_cast<std::int64_t>(span.bytes);
   record.identity = impl;
   record.to_keep = decision == swap::Decision::kKeep;
-  const bool kept = StaysKept(record.reason);
+  const bool kept = !Moves(record.reason);
   if (!kept) record.storage = tensor.storage().getWeakStorageImpl();
   Note(std::move(record));
   if (kept) return std::make_unique<KeptSlot>(tensor, site_.name, std::move(slot));
@@ -208,30 +188,32 @@ std::shared_ptr<SavingRegion::Opened> SavingRegion::OpenedFor(c10::Device device
 
 void SavingRegion::Note(Record&& record) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  const bool again = record.asked && record.reason == swap::Reason::kShared;
-  if (again) Reconcile(record);
-  if (record.standing != Standing::kParameter && !again) {
-    const bool moved = record.asked && !StaysKept(record.reason);
+  record.again = record.asked && record.reason == swap::Reason::kShared;
+  if (record.again) Reconcile(record);
+  if (record.standing != Standing::kParameter && !record.again) {
+    const bool moved = record.asked && Moves(record.reason);
     (moved ? bytes_.swapped : bytes_.kept) += record.bytes;
   }
   records_.push_back(std::move(record));
 }
 
 // One storage has one fate: a view that is to stay keeps those that were to move, and the reverse.
+// Looks back as far as the storage's first save, which is near as a rule.
 void SavingRegion::Reconcile(Record& record) {
-  for (Record& other : records_) {
-    if (other.identity != record.identity || !other.asked) continue;
-    if (StaysKept(other.reason)) {
-      record.reason = other.reason;
-    } else if (record.to_keep) {
-      if (other.reason != swap::Reason::kShared) {
-        bytes_.swapped -= other.bytes;
-        bytes_.kept += other.bytes;
-      }
-      other.reason = swap::Reason::kKeptByCaller;
-    }
-  }
   if (record.to_keep) record.reason = swap::Reason::kKeptByCaller;
+  for (auto other = records_.rbegin(); other != records_.rend(); ++other) {
+    if (other->identity != record.identity || !other->asked) continue;
+    if (!Moves(other->reason)) {
+      record.reason = other->reason;
+    } else if (record.to_keep) {
+      if (!other->again) {
+        bytes_.swapped -= other->bytes;
+        bytes_.kept += other->bytes;
+      }
+      other->reason = swap::Reason::kKeptByCaller;
+    }
+    if (!other->again) return;
+  }
 }
 
 void SavingRegion::End() noexcept {

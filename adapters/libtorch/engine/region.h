@@ -55,7 +55,8 @@ class SavingRegion final : public Provider {
     DeviceEnginePtr engine;
     swap::Region region;
   };
-  std::unique_ptr<SavedSlot> Keep(const at::Tensor& tensor, Record& record, const char* because);
+  std::unique_ptr<SavedSlot> Keep(const at::Tensor& tensor, Record& record,
+                                  const std::string& because);
   std::unique_ptr<SavedSlot> Ask(const at::Tensor& tensor, swap::Decision decision, Record& record);
   std::shared_ptr<Opened> OpenedFor(c10::Device device);
   void Note(Record&& record);

@@ -261,7 +261,7 @@ void Selection::Keep(Running& running, std::size_t number, const c10::OperatorHa
       fill = {Fill::kOwn, 0, Hold(saved.alias)};
     }
   }
-  if (KindOf(op).random) {
+  if (KindOf(op).random && running.frame->preserves_random()) {
     kept.random.push_back({c10::DeviceType::CPU, RandomState(c10::DeviceType::CPU)});
     for (const c10::Device& device : DevicesOf(arguments)) {
       kept.random.push_back({device, RandomState(device)});

@@ -1,9 +1,11 @@
 #include "engine/site.h"
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <tuple>
 
+#include "engine/guard.h"
 #include "engine/marks.h"
 
 namespace restow::libtorch {
@@ -20,16 +22,10 @@ Sites& TheSites() {
 }
 
 std::string ShapeOf(const Record& record) {
-  std::string text = "[";
-  for (int i = 0; i < record.dims && i < Record::kDims; ++i) {
-    text += (i == 0 ? "" : ", ") + std::to_string(record.sizes.at(static_cast<std::size_t>(i)));
-  }
-  return text + (record.dims > Record::kDims ? ", ...]" : "]");
-}
-
-bool IsMove(swap::Reason reason) {
-  return reason == swap::Reason::kSwapped || reason == swap::Reason::kFused ||
-         reason == swap::Reason::kWaitsForLaunch || reason == swap::Reason::kShared;
+  const auto shown = static_cast<std::size_t>(std::min<int>(record.dims, Record::kDims));
+  std::string text = SizesText({record.sizes.data(), shown});
+  if (record.dims > Record::kDims) text.insert(text.size() - 1, ", ...");
+  return text;
 }
 
 std::string HoldersOf(const Record& record) {
@@ -43,16 +39,39 @@ Explanation Explained(const std::string& site, const Record& record) {
   Explanation line;
   line.label = (record.tag >= 0 ? TagName(record.tag) : site) + "::" + ShapeOf(record);
   line.bytes = record.bytes;
-  const bool moved = record.asked && IsMove(record.reason);
+  const bool moved = record.asked && Moves(record.reason);
   line.decision = moved ? "moved" : record.standing == Standing::kMovable ? "kept" : "left alone";
-  line.reason = record.because != nullptr ? record.because
-                : record.asked            ? swap::Sentence(record.reason)
-                                          : Sentence(record.standing);
+  line.reason = !record.because.empty() ? record.because
+                : record.asked          ? swap::Sentence(record.reason)
+                                        : Sentence(record.standing);
   if (moved) line.reason += HoldersOf(record);
   return line;
 }
 
+// Equal lines once, with their number.
+void ExplainSite(Site& site, std::vector<Explanation>& lines) {
+  const std::lock_guard<std::mutex> lock(site.mutex);
+  std::map<std::tuple<std::string, std::int64_t, std::string, std::string>, std::size_t> counts;
+  const std::size_t first = lines.size();
+  for (const Record& record : site.records) {
+    Explanation line = Explained(site.label, record);
+    if (++counts[{line.label, line.bytes, line.decision, line.reason}] == 1) {
+      lines.push_back(std::move(line));
+    }
+  }
+  for (std::size_t i = first; i < lines.size(); ++i) {
+    Explanation& line = lines[i];
+    const std::size_t count = counts[{line.label, line.bytes, line.decision, line.reason}];
+    if (count > 1) line.label += " x" + std::to_string(count);
+  }
+}
+
 }  // namespace
+
+bool Moves(swap::Reason reason) {
+  return reason == swap::Reason::kSwapped || reason == swap::Reason::kFused ||
+         reason == swap::Reason::kWaitsForLaunch || reason == swap::Reason::kShared;
+}
 
 Site& SiteOf(const std::string& name) {
   Sites& sites = TheSites();
@@ -76,21 +95,7 @@ std::vector<Site*> AllSites() {
 
 std::vector<Explanation> Explain() {
   std::vector<Explanation> lines;
-  for (Site* site : AllSites()) {
-    const std::lock_guard<std::mutex> lock(site->mutex);
-    std::map<std::tuple<std::string, std::int64_t, std::string, std::string>, std::size_t> seen;
-    for (const Record& record : site->records) {
-      Explanation line = Explained(site->label, record);
-      auto [at, fresh] = seen.try_emplace({line.label, line.bytes, line.decision, line.reason}, 0);
-      if (at->second++ == 0) lines.push_back(std::move(line));
-    }
-    for (Explanation& line : lines) {
-      const auto found = seen.find({line.label, line.bytes, line.decision, line.reason});
-      if (found != seen.end() && found->second > 1) {
-        line.label += " x" + std::to_string(found->second);
-      }
-    }
-  }
+  for (Site* site : AllSites()) ExplainSite(*site, lines);
   for (const std::string& tag : UnsavedTags()) {
     lines.push_back({tag, 0, "left alone", "marked, but autograd has not saved it"});
   }

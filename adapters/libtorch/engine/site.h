@@ -21,12 +21,12 @@ struct Record {
   static constexpr int kDims = 6;
   std::array<std::int64_t, kDims> sizes{};
   std::int8_t dims = 0;
-  at::ScalarType dtype = at::kFloat;
   Standing standing = Standing::kMovable;
   bool asked = false;    // the engine was asked, and gave `reason`
   bool to_keep = false;  // the caller wants it to stay
   swap::Reason reason = swap::Reason::kKeptEmpty;
-  const char* because = nullptr;  // where neither of the two says it
+  bool again = false;   // of a storage that was saved before
+  std::string because;  // where neither of the two says it
   std::int64_t bytes = 0;
   std::int32_t tag = -1;           // of swap_tensor_wrapper
   const void* identity = nullptr;  // tells storages of one invocation apart
@@ -47,6 +47,9 @@ struct Site {
   std::vector<Record> records;  // of the last finished invocation that saved something
   std::string label;            // of its group, or the name
 };
+
+// Is a storage of which the engine said this going to leave the device?
+bool Moves(swap::Reason reason);
 
 Site& SiteOf(const std::string& name);
 std::vector<Site*> AllSites();

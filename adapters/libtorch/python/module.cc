@@ -243,17 +243,16 @@ std::optional<std::pair<bool, std::size_t>> NextExcluded() {
   return std::pair(running->again, running->excluded++);
 }
 
-void StoreExcluded(const py::object& result) {
-  CurrentlyRunning()->frame->excluded().results.push_back(std::make_shared<Held>(result.ptr()));
+void StoreExcluded(std::size_t number, const py::object& result) {
+  auto& results = CurrentlyRunning()->frame->excluded().results;
+  if (results.size() <= number) results.resize(number + 1);
+  results[number] = std::make_shared<Held>(result.ptr());
 }
 
+// None for a region whose forward raised: the rerun runs it, and it raises again.
 py::object TakeExcluded(std::size_t number) {
   const auto& results = CurrentlyRunning()->frame->excluded().results;
-  if (number >= results.size()) {
-    throw NotDeterministic("recompute of '" + CurrentlyRunning()->frame->name() +
-                           "' met more excluded regions than its forward, which met " +
-                           std::to_string(results.size()));
-  }
+  if (number >= results.size() || results[number] == nullptr) return py::none();
   return py::reinterpret_borrow<py::object>(static_cast<Held*>(results[number].get())->get());
 }
 
@@ -272,37 +271,10 @@ py::dict StatsDict() {
     stats = SumOfStats();
   }
   py::dict dict;
-#define RESTOW_FIELD(name) dict[#name] = stats.name
-  RESTOW_FIELD(bytes_out);
-  RESTOW_FIELD(bytes_in);
-  RESTOW_FIELD(moved_units);
-  RESTOW_FIELD(stalls);
-  RESTOW_FIELD(stall_s);
-  RESTOW_FIELD(host_allocations);
-  RESTOW_FIELD(file_bytes);
-  RESTOW_FIELD(recomputed_regions);
-  RESTOW_FIELD(cancelled);
-  RESTOW_FIELD(demand_loads);
-  RESTOW_FIELD(host_waits);
-  RESTOW_FIELD(kept_host_full);
-  RESTOW_FIELD(kept_window_full);
-  RESTOW_FIELD(kept_last_region);
-  RESTOW_FIELD(pin_failures);
-  RESTOW_FIELD(device_errors);
-  RESTOW_FIELD(tier_errors);
-  RESTOW_FIELD(fused_batches);
-  RESTOW_FIELD(units);
-  RESTOW_FIELD(slots);
-  RESTOW_FIELD(host_reserved_bytes);
-  RESTOW_FIELD(host_used_bytes);
-  RESTOW_FIELD(held_elsewhere_bytes);
-  RESTOW_FIELD(leaving_bytes);
-  RESTOW_FIELD(brought_bytes);
-  RESTOW_FIELD(swapped_bytes);
-  RESTOW_FIELD(abandoned_bytes);
-  RESTOW_FIELD(prefetch_distance);
-  RESTOW_FIELD(last_error);
-#undef RESTOW_FIELD
+  for (const Counter& counter : Counters()) dict[counter.name] = stats.*counter.field;
+  dict["stall_s"] = stats.stall_s;
+  dict["prefetch_distance"] = stats.prefetch_distance;
+  dict["last_error"] = stats.last_error;
   return dict;
 }
 
@@ -399,9 +371,6 @@ void Define(py::module_& m) {
   m.def("remember", [](const at::Tensor& tensor) { RememberParameter(tensor); });
   m.def("is_movable",
         [](const at::Tensor& tensor) { return StandingOf(tensor) == Standing::kMovable; });
-  m.def("has_bytes", [](const at::Tensor& tensor) {
-    return tensor.has_storage() && tensor.storage().nbytes() > 0;
-  });
   m.def("begin_frame", &BeginFrame);
   m.def("next_excluded", &NextExcluded);
   m.def("store_excluded", &StoreExcluded);
@@ -413,9 +382,7 @@ void Define(py::module_& m) {
   m.def("explain", &Explanations);
   m.def("forget_explanations", &ForgetExplanations);
   m.def("site_bytes", &AllSiteBytes);
-  m.def("step", [] { WithoutLock(&StepAll); });
   m.def("drain", [] { WithoutLock(&DrainAll); });
-  m.def("dump", &Dump);
   m.def("start_trace", [] { WithoutLock(&StartTrace); });
   m.def("stop_trace", &TraceEvents);
   m.def("settings", &SettingsDict);
@@ -423,8 +390,6 @@ void Define(py::module_& m) {
         py::arg("host_cap"), py::arg("window"), py::arg("min_bytes"), py::arg("keep_last_region"),
         py::arg("watchdog_s"));
   m.def("use_proxy", &SwitchProxy);
-  m.def("proxy_is_on", &ProxyIsOn);
-  m.def("hooks_allowed", &HooksAllowed);
   m.def("parse_bytes", [](const std::string& text) { return ParseBytes(text).value(); });
   m.def("set_classes", [](const py::tuple& parameters, const py::object& decide) {
     parameter_classes = Py_NewRef(parameters.ptr());

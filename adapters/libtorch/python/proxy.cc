@@ -74,6 +74,5 @@ void InstallProxy() {
 }
 
 void SwitchProxy(bool value) { on.store(value); }
-bool ProxyIsOn() { return on.load(); }
 
 }  // namespace restow::libtorch

@@ -9,6 +9,5 @@ namespace restow::libtorch {
 void InstallProxy();
 // Off: our hooks are called through Python like anybody's. Same semantics.
 void SwitchProxy(bool on);
-bool ProxyIsOn();
 
 }  // namespace restow::libtorch

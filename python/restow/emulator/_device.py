@@ -210,6 +210,8 @@ def register() -> None:
         public = callable(value) and getattr(value, "__module__", "") == __name__
         if public and name not in hidden:
             setattr(module, name, value)
+    # Torch keeps a device's random numbers in its checkpoints only where the module says so.
+    module._initialized = True  # type: ignore[attr-defined]
     torch._register_device_module("emu", module)  # type: ignore[no-untyped-call]
     backend_registration.generate_methods_for_privateuse1_backend(for_storage=True)
     _DEVICE_TYPE = torch.accelerator.current_stream("emu").device_type

@@ -9,6 +9,9 @@ back before its backward needs it; the order is learnt in the first step. docs/t
 rest.
 """
 
+from typing import Any
+
+from restow.errors import Unsupported
 from restow.torch import _load as _load
 from restow.torch._checkpoint import (
     RecomputeState,
@@ -70,6 +73,7 @@ __all__ = [
     "configure",
     "create_selective_checkpoint_contexts",
     "explain",
+    "fit",
     "get_recompute_state",
     "group",
     "ignore_sac_ops",
@@ -83,6 +87,14 @@ __all__ = [
     "trace",
     "unwrap",
 ]
+
+
+def fit(model: Any, step_fn: Any, budget: Any = None) -> Any:
+    """Choosing modes to meet a budget of bytes is not available in this version."""
+    raise Unsupported(
+        "restow.torch.fit is not available in this version; make a plan with `restow export` and "
+        "carry it out with restow.torch.apply"
+    )
 
 
 def _start() -> None:

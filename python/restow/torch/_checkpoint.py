@@ -8,7 +8,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from restow import _enabled
-from restow.errors import InputError, NotDeterministic, Unsupported
+from restow.errors import InputError, ModifiedInPlace, Unsupported
 from restow.torch import _owners
 from restow.torch._load import native
 from restow.torch._regions import HostPool, Size, _new_region, name_of, run_kept
@@ -172,10 +172,9 @@ def checkpoint(
 
     Keywords as in ``torch.utils.checkpoint.checkpoint``, always non-reentrant. ``policy_fn``: a
     policy or list of operators that are not run again, see `create_selective_checkpoint_contexts`.
-    ``swap_inputs``
-    moves what the checkpoint itself keeps, its inputs. ``determinism_check``: "default" compares
-    sizes, types, devices and the number of what is saved, "values" also the bytes (slow: for
-    debugging), "none" nothing.
+    ``swap_inputs`` moves what the checkpoint itself keeps, its inputs. ``determinism_check``:
+    "default" compares sizes, types, devices and the number of what is saved, "values" also the
+    bytes (slow: for debugging), "none" nothing.
     """
     if use_reentrant:
         raise Unsupported("use_reentrant=True: checkpoints here are always non-reentrant")
@@ -194,32 +193,25 @@ def checkpoint(
     )
 
 
-def _without_history(result: Any) -> Any:
-    """Tensors that share memory with the result's and hold no graph, with their need of gradients."""
-    leaves, structure = pytree.tree_flatten(result)
-    kept = [
-        (leaf.detach(), leaf.requires_grad) if isinstance(leaf, torch.Tensor) else leaf
-        for leaf in leaves
-    ]
-    return kept, structure
+class _Result:
+    """A tensor that an excluded region gave: its memory without history."""
 
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._tensor = tensor.detach()
+        self._version = self._tensor._version
+        self._requires_grad = tensor.requires_grad
 
-def _with_gradients(kept: list[Any], structure: Any) -> Any:
-    leaves = []
-    for leaf in kept:
-        if isinstance(leaf, tuple) and len(leaf) == 2 and isinstance(leaf[0], torch.Tensor):
-            leaf = leaf[0].detach().requires_grad_(leaf[1])
-        leaves.append(leaf)
-    return pytree.tree_unflatten(leaves, structure)
+    def empty(self) -> "_Result":
+        return _Result(self._tensor.new_empty(0).requires_grad_(self._requires_grad))
 
-
-def _placeholders(kept: list[Any]) -> list[Any]:
-    return [
-        (leaf[0].new_empty(0), leaf[1])
-        if isinstance(leaf, tuple) and len(leaf) == 2 and isinstance(leaf[0], torch.Tensor)
-        else leaf
-        for leaf in kept
-    ]
+    def again(self, name: str) -> torch.Tensor:
+        """What the rerun gets. Errors: ModifiedInPlace, when somebody wrote into it meanwhile."""
+        if self._tensor._version != self._version:
+            raise ModifiedInPlace(
+                f"a result of the excluded region {name!r}, of sizes {list(self._tensor.shape)}, "
+                "was changed in place, so that a recompute cannot use it again. Change a clone of it"
+            )
+        return self._tensor.detach().requires_grad_(self._requires_grad)
 
 
 def run_excluded(
@@ -234,12 +226,19 @@ def run_excluded(
     if state is None:
         return fn(*args, **kwargs)
     again, number = state
-    if again:
-        kept, structure = native.take_excluded(number)
-        return _with_gradients(kept, structure)
+    stored = native.take_excluded(number) if again else None
+    if stored is not None:
+        leaves, structure = stored
+        name = name_of(fn)
+        leaves = [leaf.again(name) if isinstance(leaf, _Result) else leaf for leaf in leaves]
+        return pytree.tree_unflatten(leaves, structure)
     result = run_kept(fn, args, kwargs, name=f"excluded {name_of(fn)}")
-    kept, structure = _without_history(result)
-    native.store_excluded((kept if save_output else _placeholders(kept), structure))
+    if not again:
+        leaves, structure = pytree.tree_flatten(result)
+        kept = [_Result(leaf) if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
+        if not save_output:
+            kept = [leaf.empty() if isinstance(leaf, _Result) else leaf for leaf in kept]
+        native.store_excluded(number, (kept, structure))
     return result
 
 
@@ -269,5 +268,3 @@ for _entry in (
     run_excluded,
 ):
     never_compiled(_entry)
-
-__all__ = ["NotDeterministic", "checkpoint", "run_checkpointed", "run_excluded"]

@@ -72,19 +72,18 @@ def _devices(owner: Any, args: Iterable[Any], kwargs: dict[str, Any]) -> Iterato
             yield first.device
 
 
-_movable: dict[tuple[int, torch.device], str] = {}
+_obstacles: dict[torch.device, str] = {}
 
 
 def forget_devices() -> None:
     """After a change of settings."""
-    _movable.clear()
+    _obstacles.clear()
 
 
 def _obstacle(device: torch.device) -> str:
-    key = (0, device)
-    found = _movable.get(key)
+    found = _obstacles.get(device)
     if found is None:
-        found = _movable[key] = native.obstacle(str(device))
+        found = _obstacles[device] = native.obstacle(str(device))
     return found
 
 

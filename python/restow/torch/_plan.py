@@ -35,17 +35,7 @@ class KeepWrapper(ActivationWrapper):
         return _regions.run_kept(inner, args, kwargs, name=self._site, owner=inner)
 
 
-class RecomputeWrapper(CheckpointWrapper):
-    """A `CheckpointWrapper` that also counts what a checkpoint keeps: its inputs."""
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return _regions.run_kept(
-            super().forward, args, kwargs, name=self._site, owner=self._ckpt_wrapped_module
-        )
-
-
-for _kind in (KeepWrapper, RecomputeWrapper):
-    never_compiled(_kind.forward)
+never_compiled(KeepWrapper.forward)
 
 
 @dataclass(frozen=True)
@@ -200,7 +190,7 @@ def _wrapper_for(planned: _Planned) -> ActivationWrapper:
     region = planned.region
     kinds: dict[str, Callable[[], ActivationWrapper]] = {
         "keep": lambda: KeepWrapper(planned.module),
-        "recompute": lambda: RecomputeWrapper(planned.module),
+        "recompute": lambda: CheckpointWrapper(planned.module),
         "swap": lambda: SwapWrapper(planned.module, min_bytes=region.min_bytes, tier=region.tier),
         "selective": lambda: CheckpointWrapper(
             planned.module,
