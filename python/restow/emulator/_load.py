@@ -1,63 +1,19 @@
-"""Finds the compiled half of this package and loads it beside the torch it was built for."""
+"""The compiled half of this package."""
 
-import importlib.util
-import os
-import pathlib
-import sys
-import types
 from typing import TYPE_CHECKING
 
 import torch
 
+from restow import _extension
+
 if TYPE_CHECKING:
     from restow.emulator import _native as native
-
-__all__ = ["native"]
-
-_BUILT_FOR = "2.13"
-
-
-def _candidates() -> list[pathlib.Path]:
-    """Folders that may hold the extension: installed, named by the user, or built in a checkout."""
-    here = pathlib.Path(__file__).resolve().parent
-    named = os.environ.get("RESTOW_EMULATOR_DIR")
-    folders = [pathlib.Path(named)] if named else [here]
-    if not named:
-        folders += sorted(here.parents[2].glob("build/*/restow-ext/emulator"))
-    return folders
-
-
-def _find() -> pathlib.Path:
-    folders = _candidates()
-    for folder in folders:
-        for file in sorted(folder.glob("_native*.so")):
-            return file
-    looked = ", ".join(str(folder) for folder in folders)
-    raise ImportError(
-        f"the compiled part of restow.emulator is not in {looked}; build it with ./run python, or "
-        "name its folder in RESTOW_EMULATOR_DIR"
-    )
-
-
-def _load() -> types.ModuleType:
-    if torch.__version__.split("+")[0].rsplit(".", 1)[0] != _BUILT_FOR:
-        raise ImportError(
-            f"restow.emulator is built for torch {_BUILT_FOR}, and this is torch "
-            f"{torch.__version__}; install torch=={_BUILT_FOR}.*"
-        )
+else:
     if torch.cuda.is_available():
         raise ImportError(
             "restow.emulator takes the place of the process's accelerator, and this process has "
             "CUDA; hide it with CUDA_VISIBLE_DEVICES= to use the emulator"
         )
-    name = "restow.emulator._native"
-    spec = importlib.util.spec_from_file_location(name, _find())
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    sys.modules[name] = module
-    return module
+    native = _extension.load("emulator", torch.__version__, "2.13")
 
-
-if not TYPE_CHECKING:
-    native = _load()
+__all__ = ["native"]
