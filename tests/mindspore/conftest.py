@@ -61,7 +61,7 @@ def leaves_nothing(request, file_folder):
     forget_the_last_failure()
     _settings.restore(_settings.Settings(file_dir=str(file_folder), min_bytes=0))
     rm.reset_stats()
-    before = {id(entry): entry for entry in _overlap._table.values()}
+    before = {id(entry): entry for entry in _overlap._overlaps._table.values()}
     yield
     gc.collect()
     settle()
@@ -69,7 +69,7 @@ def leaves_nothing(request, file_folder):
     if request.node.stash.get(FAILED, False):
         return
     assert leftovers() == dict.fromkeys(leftovers(), 0)
-    assert [e for e in _overlap._table.values() if id(e) not in before] == []
+    assert [e for e in _overlap._overlaps._table.values() if id(e) not in before] == []
     # Files of the tier have no name.
     assert os.listdir(file_folder) == []
     assert ms.get_context("mode") == ms.PYNATIVE_MODE

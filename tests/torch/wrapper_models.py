@@ -113,10 +113,10 @@ def wrap(request):
 @pytest.fixture(autouse=True)
 def table_is_left_as_it_was():
     """Whatever a test wraps is forgotten when the test is over."""
-    before = {id(entry): entry for entry in _overlap._table.values()}
+    before = {id(entry): entry for entry in _overlap._overlaps._table.values()}
 
     def new():
-        return [entry for entry in _overlap._table.values() if id(entry) not in before]
+        return [entry for entry in _overlap._overlaps._table.values() if id(entry) not in before]
 
     yield
     # A collection takes long where much is imported, and most tests leave nothing to it.

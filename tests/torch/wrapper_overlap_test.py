@@ -37,10 +37,10 @@ def again(request):
 
 def refused(wrap, target, *words):
     """Asserts that the wrap is refused with these words and marks nothing."""
-    before = dict(_overlap._table)
+    before = dict(_overlap._overlaps._table)
     with pytest.raises(restow.Overlap) as caught:
         wrap(target)
-    assert dict(_overlap._table) == before
+    assert dict(_overlap._overlaps._table) == before
     assert isinstance(caught.value, ValueError)
     for word in words:
         assert word in str(caught.value)

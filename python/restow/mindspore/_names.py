@@ -14,13 +14,10 @@ from typing import Any, ClassVar
 
 from mindspore import nn
 
+from restow._overlap import INNER
 from restow.mindspore._parameter_names import Attachment, check_unique
 
 __all__ = ["INNER", "Transparent", "site_of"]
-
-# The entry of a wrapper's __dict__ that holds the inner cell. It is kept out of `_cells`, so that no
-# walk over a model ever sees its name.
-INNER = "_ckpt_wrapped_module"
 
 _bare = nn.Cell()
 # Names that every cell has. The framework expects them to be the cell's own.

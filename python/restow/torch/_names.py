@@ -14,14 +14,11 @@ from typing import Any, ClassVar
 
 from torch import nn
 
+from restow._overlap import INNER
 from restow.errors import Unsupported
 from restow.torch._wsharding import asks_for_state, share_state
 
 __all__ = ["INNER", "Transparent"]
-
-# The entry of a wrapper's __dict__ that holds the inner module. It is kept out of `_modules`, so
-# that no walk over a model ever sees its name.
-INNER = "_ckpt_wrapped_module"
 
 # Names that every module has. The framework expects them to be the module's own.
 _BARE = frozenset(dir(nn.Module()))

@@ -1,39 +1,16 @@
-"""Who is wrapped, and which wraps would put one region into another.
-
-Nothing is written onto users' objects: what is wrapped is kept in a table by identity. An entry
-lives as long as its wrapper, which keeps what it wraps alive, so that no identity in the table is
-ever that of another object.
-"""
+"""Callables in the shape of modules, and the table of what is wrapped."""
 
 from __future__ import annotations
 
-import types
-import weakref
-from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Any
 
 from torch import nn
 
-from restow.errors import Overlap
-from restow.torch._names import INNER, Transparent
+from restow._overlap import Family, Overlaps
+from restow.torch._names import Transparent
 
 __all__ = ["FuncModule", "check", "enter", "entries", "leave"]
-
-# Shared by reference wherever they are used, and without a state that a region would hold.
-_SHARED = (
-    types.FunctionType,
-    types.BuiltinFunctionType,
-    types.MethodType,
-    types.MethodWrapperType,
-    types.MethodDescriptorType,
-    types.WrapperDescriptorType,
-    type,
-)
-
-_REMEDY = (
-    "one region would lie inside the other; wrap one of them only, unwrap the other first "
-    "(restow.torch.unwrap), or call swap() or checkpoint() inside it, which nest"
-)
 
 
 class FuncModule(nn.Module):
@@ -55,185 +32,19 @@ class FuncModule(nn.Module):
         return getattr(self._fn, "__qualname__", type(self._fn).__name__)
 
 
-class _Entry(weakref.ref[Transparent]):
-    """One wrapper, known until it dies, and the identities of what it wraps."""
-
-    __slots__ = ("keys",)
-
-    keys: tuple[int, ...]
-
-
-_table: dict[int, _Entry] = {}
-
-
-def entries() -> int:
-    """How many objects are known to be wrapped."""
-    return len(_table)
-
-
-def enter(wrapper: Transparent) -> None:
-    """Notes what `wrapper` wraps, until it dies or leaves."""
-    entry = _Entry(wrapper, _forget)
-    entry.keys = tuple(id(part) for part in _parts(wrapper.__dict__[INNER]))
-    for key in entry.keys:
-        _table.setdefault(key, entry)
-
-
-def leave(wrapper: Transparent) -> None:
-    """Forgets what `wrapper` wraps."""
-    for part in _parts(wrapper.__dict__[INNER]):
-        entry = _table.get(id(part))
-        if entry is not None and entry() is wrapper:
-            del _table[id(part)]
-
-
-def _forget(entry: weakref.ref[Transparent]) -> None:
-    # Called wherever the wrapper dies, also by the garbage collector: no lock, no Python callback.
-    assert isinstance(entry, _Entry)
-    for key in entry.keys:
-        if _table.get(key) is entry:
-            del _table[key]
-
-
-def _parts(inner: nn.Module) -> list[Any]:
-    """What is wrapped: the module and, where it stands for a callable with a state, that one."""
-    if isinstance(inner, FuncModule) and not isinstance(inner._fn, _SHARED):
-        return [inner, inner._fn]
-    return [inner]
-
-
-def check(target: Any, nests: bool) -> None:
-    """Raises `Overlap` when wrapping `target` would put one region into another.
-
-    ``nests``: the wrapper to be is one that may lie inside a region (`Transparent._nests`).
-    """
-    if not isinstance(target, nn.Module):
-        if not isinstance(target, _SHARED):
-            _check_itself(target)
-            _check_holders(target, nests)
-        return
-    if isinstance(target, Transparent) and not target._released:
-        _refuse_twice(target.__dict__[INNER], target)
-    _check_itself(target)
-    if isinstance(target, FuncModule):
-        check(target._fn, nests)
-    else:
-        _check_contents(target, nests)
-    _check_holders(target, nests)
-
-
-def _check_itself(target: Any) -> None:
-    wrapper = _wrapper_of(target)
-    if wrapper is not None:
-        _refuse_twice(target, wrapper)
-
-
-def _check_contents(target: nn.Module, nests: bool) -> None:
-    for path, module in _walk(target):
-        if path and (wrapper := _wrapper_of(module)) and not _tolerated(wrapper, nests, inner=True):
-            _refuse(f"its {path!r} ({_class(module)}) is", target)
-        for name, value in _callables(module):
-            if (wrapper := _wrapper_of(value)) and not _tolerated(wrapper, nests, inner=True):
-                _refuse(f"its {_join(path, name)!r} ({_class(value)}) is", target)
-
-
-def _check_holders(target: Any, nests: bool) -> None:
-    for wrapper in {entry() for entry in list(_table.values())}:
-        if wrapper is None or _tolerated(wrapper, nests, inner=False):
-            continue
-        outer = wrapper.__dict__[INNER]
-        if isinstance(target, nn.Module) and not _reaches(outer, target):
-            continue
-        if (path := _path(outer, target)) is not None:
-            _refuse(f"it is {path!r} of a {_class(outer)} that is", target)
-
-
-def _wrapper_of(part: Any) -> Transparent | None:
-    entry = _table.get(id(part))
-    return entry() if entry is not None else None
-
-
-def _tolerated(wrapper: Transparent, nests: bool, inner: bool) -> bool:
-    """Whether `wrapper` may lie inside (`inner`) or around the wrapper to be."""
-    held = wrapper.__dict__[INNER]
-    if isinstance(held, FuncModule) and isinstance(held._fn, _SHARED):
-        return True
-    within, around = (wrapper._nests, nests) if inner else (nests, wrapper._nests)
-    return within and not around
-
-
-def _reaches(outer: nn.Module, target: nn.Module) -> bool:
-    """Whether `target` lies in `outer`: asked for every wrapper there is, so without paths."""
-    seen: set[nn.Module | None] = {None}
-    left: list[nn.Module | None] = [outer]
-    while left:
-        module = left.pop()
-        if module is target:
-            return True
-        if module is None or module in seen:
-            continue
-        seen.add(module)
-        if isinstance(module, Transparent):
-            left.append(module.__dict__[INNER])
-        else:
-            left.extend(module._modules.values())
-    return False
-
-
-def _path(outer: nn.Module, target: Any) -> str | None:
-    """Where `target` lies in `outer`; None where it does not."""
-    for path, module in _walk(outer):
-        if module is target:
-            return path
-        if isinstance(target, nn.Module):
-            continue
-        for name, value in _callables(module):
-            if value is target:
-                return _join(path, name)
-    return None
-
-
-def _walk(root: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Every module at or below `root` once, wrappers looked through, with its path."""
-    seen: set[nn.Module] = set()
-    left = [("", root)]
-    while left:
-        path, module = left.pop()
-        while isinstance(module, Transparent):
-            module = module.__dict__[INNER]
-        if module in seen:
-            continue
-        seen.add(module)
-        yield path, module
-        prefix = path + "." if path else ""
-        for name, child in module._modules.items():
-            if child is not None:
-                left.append((prefix + name, child))
-
-
-def _callables(module: nn.Module) -> Iterator[tuple[str, Any]]:
-    """The public attributes of this very module that are callables with a state of their own."""
-    for name, value in vars(module).items():
-        if not name.startswith("_") and callable(value) and not isinstance(value, _SHARED):
-            yield name, value
-
-
-def _join(path: str, name: str) -> str:
-    return f"{path}.{name}" if path else name
-
-
-def _class(part: Any) -> str:
-    if isinstance(part, FuncModule):
-        part = part._fn
-    return type(part).__name__
-
-
-def _refuse(why: str, target: Any) -> NoReturn:
-    raise Overlap(f"cannot wrap this {_class(target)}: {why} wrapped already, and {_REMEDY}")
-
-
-def _refuse_twice(target: Any, wrapper: Transparent) -> NoReturn:
-    raise Overlap(
-        f"cannot wrap this {_class(target)}: it is wrapped already, by a {type(wrapper).__name__}; "
-        "to swap and recompute one module use checkpoint_wrapper(module, swap_inputs=True)"
+_overlaps = Overlaps(
+    Family(
+        package="restow.torch",
+        noun="module",
+        module=nn.Module,
+        wrapper=Transparent,
+        function=FuncModule,
+        children=lambda module: module._modules,
     )
+)
+check, enter, entries, leave = (
+    _overlaps.check,
+    _overlaps.enter,
+    _overlaps.entries,
+    _overlaps.leave,
+)
