@@ -97,3 +97,20 @@ def test_equal_lines_of_two_sites_are_counted_each_by_itself(setting):
     z.sum().backward()
     labels = [row[0] for row in rt.explain() if row[0].startswith("both::")]
     assert labels == ["both::[4, 4]", "both::[4, 4] x2"]
+
+
+def test_a_pool_of_ones_own_is_gone_with_its_last_holder(emu_setting):
+    x = emu_setting.leaf(64, 64)
+    rt.reset_stats()
+    for _ in range(3):
+        pool = rt.HostPool("1MiB")
+        y = rt.swap(
+            lambda t: (t * 2).sin(), x, cpu_pool=pool,
+            policy_fn=lambda saved: rt.CheckpointPolicy.MUST_SWAP,
+        )
+        assert rt.stats().host_reserved_bytes > 0
+        y.sum().backward()
+        del y, pool
+        settle()
+        assert rt.stats().units == 0
+        assert rt.stats().host_reserved_bytes == 0

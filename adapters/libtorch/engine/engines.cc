@@ -23,11 +23,16 @@ struct Name {
   auto operator<=>(const Name&) const = default;
 };
 
+struct OfPool {
+  DeviceEnginePtr engine;
+  std::weak_ptr<PoolSpec> pool;
+};
+
 // Engines of earlier settings are kept while units live in them, so that figures stay whole.
 struct Registry {
   std::mutex mutex;
   Settings settings = SettingsFromEnvironment();
-  std::map<Name, std::pair<DeviceEnginePtr, PoolPtr>> engines;
+  std::map<Name, OfPool> engines;
   std::vector<DeviceEnginePtr> retired;
   std::shared_ptr<swap::Tier> tier;
   bool tracing = false;
@@ -94,7 +99,13 @@ DeviceEnginePtr Make(Registry& registry, c10::Device device, const PoolPtr& pool
   return one;
 }
 
+// Engines whose user's pool is gone, and those that are no longer needed.
 void DropIdle(Registry& registry, std::vector<DeviceEnginePtr>& idle) {
+  std::erase_if(registry.engines, [&](auto& entry) {
+    if (entry.first.pool == nullptr || !entry.second.pool.expired()) return false;
+    registry.retired.push_back(entry.second.engine);
+    return true;
+  });
   std::erase_if(registry.retired, [&](DeviceEnginePtr& one) {
     if (one->engine->stats().units != 0) return false;
     idle.push_back(std::move(one));
@@ -186,7 +197,9 @@ void Configure(const Settings& settings) {
   const std::lock_guard<std::mutex> lock(registry.mutex);
   registry.settings = settings;
   registry.tier = std::move(tier);
-  for (auto& [name, entry] : registry.engines) registry.retired.push_back(std::move(entry.first));
+  for (auto& [name, entry] : registry.engines) {
+    registry.retired.push_back(std::move(entry.engine));
+  }
   registry.engines.clear();
   DropIdle(registry, idle);
 }
@@ -196,9 +209,13 @@ DeviceEnginePtr EngineOf(c10::Device device, const PoolPtr& pool) {
   const Name name{static_cast<int>(device.type()), device.has_index() ? device.index() : 0,
                   pool.get()};
   const std::lock_guard<std::mutex> lock(registry.mutex);
-  auto& entry = registry.engines[name];
-  if (!entry.first) entry = {Make(registry, device, pool), pool};
-  return entry.first;
+  OfPool& entry = registry.engines[name];
+  // Another pool may have had this one's address.
+  if (entry.engine && pool && entry.pool.expired()) {
+    registry.retired.push_back(std::exchange(entry.engine, nullptr));
+  }
+  if (!entry.engine) entry = {Make(registry, device, pool), pool};
+  return entry.engine;
 }
 
 std::string ObstacleOf(c10::Device device) { return EngineOf(device)->obstacle; }
@@ -209,7 +226,7 @@ void ForEachEngine(const std::function<void(DeviceEngine&)>& call) {
     Registry& registry = TheRegistry();
     const std::lock_guard<std::mutex> lock(registry.mutex);
     DropIdle(registry, idle);
-    for (auto& [name, entry] : registry.engines) all.push_back(entry.first);
+    for (auto& [name, entry] : registry.engines) all.push_back(entry.engine);
     all.insert(all.end(), registry.retired.begin(), registry.retired.end());
   }
   for (const DeviceEnginePtr& one : all) call(*one);
@@ -253,72 +270,6 @@ std::vector<DeviceTrace> StopTrace() {
     traces.push_back({one.name.str(), one.engine->StopTrace()});
   });
   return traces;
-}
-
-namespace {
-
-bool Knows(const DeviceEngine& one, const std::string& group) {
-  const std::vector<std::string> names = one.engine->GroupNames();
-  return std::find(names.begin(), names.end(), group) != names.end();
-}
-
-void Note(DeviceEngine& one, std::set<std::string> DeviceEngine::*launched,
-          const std::string& group) {
-  const std::lock_guard<std::mutex> lock(one.groups_mutex);
-  (one.*launched).insert(group);
-}
-
-// Had it been noted? It no longer is.
-bool Take(DeviceEngine& one, std::set<std::string> DeviceEngine::*launched,
-          const std::string& group) {
-  const std::lock_guard<std::mutex> lock(one.groups_mutex);
-  return (one.*launched).erase(group) != 0;
-}
-
-}  // namespace
-
-void LaunchGroupOffload(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    if (!Knows(one, group)) return;
-    one.engine->LaunchOffload(group);
-    Note(one, &DeviceEngine::offloads, group);
-  });
-}
-
-void WaitGroupOffload(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    if (Take(one, &DeviceEngine::offloads, group)) one.engine->WaitOffload(group);
-  });
-}
-
-void LaunchGroupLoad(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    if (!Knows(one, group)) return;
-    one.engine->LaunchLoad(group);
-    Note(one, &DeviceEngine::loads, group);
-  });
-}
-
-void WaitGroupLoad(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    if (Take(one, &DeviceEngine::loads, group)) one.engine->WaitLoad(group);
-  });
-}
-
-void DropGroup(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    Take(one, &DeviceEngine::offloads, group);
-    Take(one, &DeviceEngine::loads, group);
-    one.engine->DropGroup(group);
-  });
-}
-
-std::vector<std::string> GroupNames() {
-  std::set<std::string> all;
-  ForEachEngine([&](DeviceEngine& one) {
-    for (std::string& name : one.engine->GroupNames()) all.insert(std::move(name));
-  });
-  return {all.begin(), all.end()};
 }
 
 std::uint32_t ProcessGeneration() { return generation.load(std::memory_order_relaxed); }

@@ -61,19 +61,6 @@ std::vector<DeviceTrace> StopTrace();
 // All engines that are in use, also of earlier settings.
 void ForEachEngine(const std::function<void(DeviceEngine&)>& call);
 
-// Groups of regions with `Steering::kManual`, over every engine that has one of that name; a name
-// that no engine knows is no error, since nothing may have been saved in it. A wait, or a launch of
-// loads, is for the engines on which the launch before it began. Threads: any; the order of calls
-// is the caller's. Errors: what the device or the tier threw at WaitGroupLoad.
-void LaunchGroupOffload(const std::string& group);
-void WaitGroupOffload(const std::string& group);
-void LaunchGroupLoad(const std::string& group);
-void WaitGroupLoad(const std::string& group);
-// Forgets the name. What was saved in it lives on, and is brought back when it is used.
-void DropGroup(const std::string& group);
-// Names that some engine knows, sorted.
-std::vector<std::string> GroupNames();
-
 // Grows at each fork in the child: what was saved before belongs to the parent.
 std::uint32_t ProcessGeneration();
 

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/engines.h"
+#include "engine/groups.h"
 #include "engine/host.h"
 
 namespace restow::libtorch {
