@@ -72,6 +72,7 @@ std::vector<ByteRange> RangesOf(const Tensor& tensor) {
   if (tensor.numel() == 0) return {};
   const auto base = reinterpret_cast<std::uintptr_t>(tensor.const_data_ptr());
   const std::uint64_t item = tensor.element_size();
+  if (tensor.is_contiguous()) return {{base, base + item * tensor.numel()}};
   std::vector<Dimension> dimensions = Dimensions(tensor);
   const std::int64_t run = TakeRun(dimensions);
   std::int64_t count = 1;
@@ -123,13 +124,19 @@ Storage AliasMap::CpuStorage(const Storage& storage) {
   Storage cpu(Storage::use_byte_size_t(), storage.nbytes(), std::move(pointer),
               c10::GetAllocator(c10::DeviceType::CPU), /*resizable=*/true);
   to_cpu_.emplace(storage.unsafeGetStorageImpl(), cpu);
-  to_emu_.emplace(cpu.unsafeGetStorageImpl(), storage);
+  to_emu_.emplace_back(cpu.unsafeGetStorageImpl(), storage);
   return cpu;
 }
 
+const Storage* AliasMap::KnownEmu(const Storage& cpu) const {
+  const auto known = std::find_if(to_emu_.begin(), to_emu_.end(), [&](const auto& entry) {
+    return entry.first == cpu.unsafeGetStorageImpl();
+  });
+  return known != to_emu_.end() ? &known->second : nullptr;
+}
+
 Storage AliasMap::EmuStorage(const Storage& cpu, int device, OperatorRun* run) {
-  const auto known = to_emu_.find(cpu.unsafeGetStorageImpl());
-  if (known != to_emu_.end()) return known->second;
+  if (const Storage* const known = KnownEmu(cpu)) return *known;
   void* const data = cpu.mutable_data();
   const std::size_t bytes = cpu.nbytes();
   run->AddBytes(bytes);
@@ -138,7 +145,7 @@ Storage AliasMap::EmuStorage(const Storage& cpu, int device, OperatorRun* run) {
       Storage::use_byte_size_t(), bytes,
       AdoptData(device, bytes == 0 ? nullptr : data, bytes, std::move(memory), run->output()),
       DeviceAllocator(), /*resizable=*/true);
-  to_emu_.emplace(cpu.unsafeGetStorageImpl(), storage);
+  to_emu_.emplace_back(cpu.unsafeGetStorageImpl(), storage);
   return storage;
 }
 
@@ -153,7 +160,7 @@ Tensor AliasMap::ToCpu(const Tensor& tensor) {
 }
 
 Tensor AliasMap::ToEmu(const Tensor& cpu, int device, OperatorRun* run) {
-  const bool known = to_emu_.contains(cpu.storage().unsafeGetStorageImpl());
+  const bool known = KnownEmu(cpu.storage()) != nullptr;
   Tensor emu = MakeTensor(EmuStorage(cpu.storage(), device, run), DispatchKey::PrivateUse1, cpu);
   if (!known) SetElements(emu.storage().data(), c10::toString(emu.scalar_type()));
   return emu;

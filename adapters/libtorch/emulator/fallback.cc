@@ -97,10 +97,10 @@ class Call {
     if (value.isTensor()) {
       if (value.toTensor().defined()) visit(value.toTensor());
     } else if (value.isTensorList()) {
-      for (const Tensor& tensor : value.toTensorVector()) visit(tensor);
+      for (const IValue& element : value.toListRef()) visit(element.toTensor());
     } else if (value.isOptionalTensorList()) {
-      for (const std::optional<Tensor>& tensor : value.toOptionalTensorVector()) {
-        if (tensor && tensor->defined()) visit(*tensor);
+      for (const IValue& element : value.toListRef()) {
+        if (element.isTensor() && element.toTensor().defined()) visit(element.toTensor());
       }
     }
   }
@@ -148,7 +148,7 @@ class Call {
   Tensor ToCpu(const Tensor& tensor, bool written) {
     if (!IsEmu(tensor)) return tensor;
     Tensor cpu = aliases_.ToCpu(tensor);
-    originals_.emplace(cpu.unsafeGetTensorImpl(), tensor);
+    originals_.emplace_back(cpu.unsafeGetTensorImpl(), tensor);
     if (written) written_.emplace_back(tensor, cpu);
     return cpu;
   }
@@ -157,9 +157,11 @@ class Call {
     const bool written = Writes(argument);
     if (value.isTensor()) return ToCpu(value.toTensor(), written);
     if (value.isTensorList()) {
-      std::vector<Tensor> tensors = value.toTensorVector();
-      for (Tensor& tensor : tensors) tensor = ToCpu(tensor, written);
-      return c10::List<Tensor>(tensors);
+      const c10::ArrayRef<IValue> tensors = value.toListRef();
+      c10::List<Tensor> list;
+      list.reserve(tensors.size());
+      for (const IValue& tensor : tensors) list.push_back(ToCpu(tensor.toTensor(), written));
+      return list;
     }
     if (value.isOptionalTensorList()) {
       c10::List<std::optional<Tensor>> list;
@@ -218,7 +220,9 @@ class Call {
 
   Tensor ToDevice(const Tensor& cpu, OperatorRun* run) {
     if (!cpu.defined() || IsEmu(cpu)) return cpu;
-    const auto original = originals_.find(cpu.unsafeGetTensorImpl());
+    const auto original =
+        std::find_if(originals_.begin(), originals_.end(),
+                     [&](const auto& entry) { return entry.first == cpu.unsafeGetTensorImpl(); });
     return original != originals_.end() ? original->second : aliases_.ToEmu(cpu, device_, run);
   }
 
@@ -238,7 +242,7 @@ class Call {
   bool has_generator_ = false;
   std::vector<Use> uses_;
   AliasMap aliases_;
-  std::unordered_map<const c10::TensorImpl*, Tensor> originals_;
+  std::vector<std::pair<const c10::TensorImpl*, Tensor>> originals_;  // by their alias
   std::vector<std::pair<Tensor, Tensor>> written_;
 };
 

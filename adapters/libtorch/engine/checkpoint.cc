@@ -76,8 +76,8 @@ class FrameSlot final : public SavedSlot {
   std::size_t index_;
 };
 
-std::unique_ptr<SavedSlot> Replay::Pack(const at::Tensor& tensor) {
-  auto slot = std::make_unique<PlainSlot>(tensor);
+std::shared_ptr<SavedSlot> Replay::Pack(const at::Tensor& tensor) {
+  auto slot = std::make_shared<PlainSlot>(tensor);
   Accept(tensor);
   return slot;
 }
@@ -119,7 +119,7 @@ std::shared_ptr<Frame> Frame::Begin(CheckpointSpec spec, const std::vector<at::T
   return frame;
 }
 
-std::unique_ptr<SavedSlot> Frame::Pack(const at::Tensor& tensor) {
+std::shared_ptr<SavedSlot> Frame::Pack(const at::Tensor& tensor) {
   Saved saved = Look(tensor);
   if (spec_.check == DeterminismCheck::kValues) saved.checksum = ChecksumOf(tensor);
   std::size_t index = 0;
@@ -129,7 +129,7 @@ std::unique_ptr<SavedSlot> Frame::Pack(const at::Tensor& tensor) {
     saved_.push_back(std::move(saved));
   }
   if (capture_) capture_->push_back({index, AliasOf(tensor)});
-  return std::make_unique<FrameSlot>(std::static_pointer_cast<Frame>(shared_from_this()), index);
+  return std::make_shared<FrameSlot>(std::static_pointer_cast<Frame>(shared_from_this()), index);
 }
 
 std::vector<Frame::Captured> Frame::EndCapture() {

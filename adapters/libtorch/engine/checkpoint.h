@@ -53,7 +53,7 @@ class Frame final : public Provider {
   static std::shared_ptr<Frame> Begin(CheckpointSpec spec, const std::vector<at::Tensor>& inputs,
                                       Rerun rerun);
 
-  std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
+  std::shared_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
   const std::string& name() const { return site_.name; }
   bool preserves_random() const { return spec_.preserve_random; }
 
@@ -133,7 +133,7 @@ class Replay final : public Provider {
   Replay(Frame& frame, Frame::Run& run, std::size_t needed)
       : frame_(frame), run_(run), needed_(needed) {}
 
-  std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
+  std::shared_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
   // The next tensor that the forward saved, however it was come by. Errors: StopRecompute when it
   // was the last, NotDeterministic.
   void Accept(const at::Tensor& tensor);

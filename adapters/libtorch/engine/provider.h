@@ -21,7 +21,7 @@ class Provider : public std::enable_shared_from_this<Provider> {
   virtual ~Provider() = default;
   // `tensor` may be an output of the node that is being made: it must not be kept itself, or node
   // and tensor would keep each other alive. Threads: any.
-  virtual std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) = 0;
+  virtual std::shared_ptr<SavedSlot> Pack(const at::Tensor& tensor) = 0;
 };
 
 using ProviderPtr = std::shared_ptr<Provider>;

@@ -96,11 +96,14 @@ Record RecordOf(const at::Tensor& tensor) {
 
 }  // namespace
 
-SavingRegion::SavingRegion(RegionSpec spec) : spec_(std::move(spec)), site_(SiteOf(spec_.site)) {}
+SavingRegion::SavingRegion(RegionSpec spec) : spec_(std::move(spec)), site_(SiteOf(spec_.site)) {
+  const std::lock_guard<std::mutex> lock(site_.mutex);
+  records_.reserve(site_.records.size());
+}
 
 SavingRegion::~SavingRegion() { End(); }
 
-std::unique_ptr<SavedSlot> SavingRegion::Pack(const at::Tensor& tensor) {
+std::shared_ptr<SavedSlot> SavingRegion::Pack(const at::Tensor& tensor) {
   Record record = RecordOf(tensor);
   if (record.standing != Standing::kMovable) return Keep(tensor, record, "");
   record.tag = marks_.Find(tensor.storage().unsafeGetStorageImpl());
@@ -111,24 +114,24 @@ std::unique_ptr<SavedSlot> SavingRegion::Pack(const at::Tensor& tensor) {
   return Ask(tensor, decision, record);
 }
 
-std::unique_ptr<SavedSlot> SavingRegion::PackAs(const at::Tensor& tensor, swap::Decision decision) {
+std::shared_ptr<SavedSlot> SavingRegion::PackAs(const at::Tensor& tensor, swap::Decision decision) {
   Record record = RecordOf(tensor);
   if (record.standing != Standing::kMovable) return Keep(tensor, record, "");
   return Ask(tensor, decision, record);
 }
 
-std::unique_ptr<SavedSlot> SavingRegion::Keep(const at::Tensor& tensor, Record& record,
+std::shared_ptr<SavedSlot> SavingRegion::Keep(const at::Tensor& tensor, Record& record,
                                               const std::string& because) {
   if (record.standing == Standing::kMovable) {
     record.bytes = static_cast<std::int64_t>(tensor.storage().nbytes());
   }
   record.because = because;
-  auto slot = std::make_unique<KeptSlot>(tensor, site_.name, swap::Slot());
+  auto slot = std::make_shared<KeptSlot>(tensor, site_.name, swap::Slot());
   Note(std::move(record));
   return slot;
 }
 
-std::unique_ptr<SavedSlot> SavingRegion::Ask(const at::Tensor& tensor, swap::Decision decision,
+std::shared_ptr<SavedSlot> SavingRegion::Ask(const at::Tensor& tensor, swap::Decision decision,
                                              Record& record) {
   const std::shared_ptr<Opened> opened = OpenedFor(tensor.device());
   if (opened == nullptr) return Keep(tensor, record, "saved after its region had ended");
@@ -158,8 +161,8 @@ std::unique_ptr<SavedSlot> SavingRegion::Ask(const at::Tensor& tensor, swap::Dec
   const bool kept = !Moves(record.reason);
   if (!kept) record.storage = tensor.storage().getWeakStorageImpl();
   Note(std::move(record));
-  if (kept) return std::make_unique<KeptSlot>(tensor, site_.name, std::move(slot));
-  return std::make_unique<MovedSlot>(tensor, span, site_.name, std::move(slot));
+  if (kept) return std::make_shared<KeptSlot>(tensor, site_.name, std::move(slot));
+  return std::make_shared<MovedSlot>(tensor, span, site_.name, std::move(slot));
 }
 
 std::shared_ptr<SavingRegion::Opened> SavingRegion::OpenedFor(c10::Device device) {

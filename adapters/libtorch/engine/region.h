@@ -40,9 +40,9 @@ class SavingRegion final : public Provider {
   explicit SavingRegion(RegionSpec spec);
   ~SavingRegion() override;
 
-  std::unique_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
+  std::shared_ptr<SavedSlot> Pack(const at::Tensor& tensor) override;
   // The same where the decision is made already.
-  std::unique_ptr<SavedSlot> PackAs(const at::Tensor& tensor, swap::Decision decision);
+  std::shared_ptr<SavedSlot> PackAs(const at::Tensor& tensor, swap::Decision decision);
   // Later saves are kept. Slots live on.
   void End() noexcept;
 
@@ -55,9 +55,9 @@ class SavingRegion final : public Provider {
     DeviceEnginePtr engine;
     swap::Region region;
   };
-  std::unique_ptr<SavedSlot> Keep(const at::Tensor& tensor, Record& record,
+  std::shared_ptr<SavedSlot> Keep(const at::Tensor& tensor, Record& record,
                                   const std::string& because);
-  std::unique_ptr<SavedSlot> Ask(const at::Tensor& tensor, swap::Decision decision, Record& record);
+  std::shared_ptr<SavedSlot> Ask(const at::Tensor& tensor, swap::Decision decision, Record& record);
   std::shared_ptr<Opened> OpenedFor(c10::Device device);
   void Note(Record&& record);
   void Reconcile(Record& record);

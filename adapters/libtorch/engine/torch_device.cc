@@ -159,16 +159,26 @@ class Accelerator final : public TorchDevice {
     const at::Tensor target = DeviceBytes(StorageOf(to), offset, bytes);
     Copy(target, HostBytes(from, bytes), stream);
   }
-  // One operator for all of them.
+  // One operator for all pieces that lie side by side, as those do whose sizes need no filling up.
   void Gather(swap::DeviceMemory& to, std::span<const Piece> pieces, swap::Stream stream) override {
-    std::vector<at::Tensor> targets, sources;
-    for (const Piece& piece : pieces) {
-      targets.push_back(DeviceBytes(StorageOf(to), piece.at, piece.bytes));
-      sources.push_back(DeviceBytes(StorageOf(*piece.from), piece.offset, piece.bytes));
-    }
     const InternalOps internal;
     const OnStream on(impl_, device_, stream);
-    at::_foreach_copy_(targets, sources, /*non_blocking=*/true);
+    std::vector<at::Tensor> sources;
+    for (std::size_t first = 0, end = 0; first < pieces.size(); first = end) {
+      sources.clear();
+      std::size_t bytes = 0;
+      for (; end < pieces.size() && pieces[end].at == pieces[first].at + bytes; ++end) {
+        const Piece& piece = pieces[end];
+        sources.push_back(DeviceBytes(StorageOf(*piece.from), piece.offset, piece.bytes));
+        bytes += piece.bytes;
+      }
+      at::Tensor target = DeviceBytes(StorageOf(to), pieces[first].at, bytes);
+      if (sources.size() == 1) {
+        target.copy_(sources.front(), /*non_blocking=*/true);
+      } else {
+        at::cat_out(target, sources);
+      }
+    }
   }
   void CopyOnDevice(swap::DeviceMemory& to, std::size_t to_offset, swap::DeviceMemory& from,
                     std::size_t from_offset, std::size_t bytes, swap::Stream stream) override {

@@ -45,8 +45,7 @@ PyObject* PackCall(PyObject* self, PyObject* args, PyObject* /*keywords*/) {
   }
   try {
     const ProviderPtr provider = reinterpret_cast<ProviderObject*>(self)->provider;
-    return HandleOf(
-        std::shared_ptr<SavedSlot>(provider->Pack(THPVariable_Unpack(PyTuple_GET_ITEM(args, 0)))));
+    return HandleOf(provider->Pack(THPVariable_Unpack(PyTuple_GET_ITEM(args, 0))));
   } catch (...) {
     SetPythonError();
     return nullptr;
