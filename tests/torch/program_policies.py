@@ -108,10 +108,8 @@ def three_lists(draw):
 
 
 def draw_policy(draw):
-    kind = draw.choice([listed, listed, three_lists, ByOperator, ByOperator, ByTurn, AtRandom, BySize])
-    if kind in (listed, three_lists):
-        return kind(draw)
-    return kind(draw.random())
+    kind = draw.choice([listed, three_lists, ByOperator, ByTurn, AtRandom, BySize])
+    return kind(draw) if kind in (listed, three_lists) else kind(draw.random())
 
 
 def by_policy(options, fn, x):
@@ -124,6 +122,7 @@ def by_context(options, fn, x):
         rt.create_selective_checkpoint_contexts,
         options.pop("policy_fn"),
         group_swap=options.pop("group_swap"),
+        tier=options.pop("tier", None),
     )
     return rt.checkpoint(fn, x, context_fn=make, **options)
 
@@ -132,13 +131,9 @@ def by_wrapper(options, fn, x):
     return rt.checkpoint_wrapper(fn, **options)(x)
 
 
-def by_wrapper_to_file(options, fn, x):
-    return rt.checkpoint_wrapper(fn, tier="file", **options)(x)
-
-
 def draw_selective(draw):
     """A way to run a function: a selective checkpoint, told to the last detail."""
-    form = draw.choice([by_policy, by_context, by_wrapper, by_wrapper_to_file])
+    form = draw.choice([by_policy, by_context, by_wrapper])
     options = {
         "policy_fn": draw_policy(draw),
         "group_swap": draw.random() < 0.3,
@@ -146,6 +141,9 @@ def draw_selective(draw):
         "early_stop": draw.random() < 0.8,
         "determinism_check": draw.choice(["default", "default", "values", "none"]),
     }
+
+    if form is not by_policy:
+        options["tier"] = draw.choice([None, "host", "file"])
 
     def way(fn, x):
         return form(options, fn, x)

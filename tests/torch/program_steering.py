@@ -5,6 +5,7 @@ import random
 
 import torch
 from helpers import WAYS, message_of, must_swap
+from program_policies import draw_selective
 
 import restow
 import restow.torch as rt
@@ -80,7 +81,9 @@ def draw_steered(draw):
     """A way to run a function in a group that the hand steers."""
     name = draw.choice(NAMES)
     marks = draw.random() < 0.3
-    inner = draw.choice([WAYS["swap"], WAYS["checkpoint_swapped"], WAYS["swap_of_checkpoint"]])
+    inner = draw.choice(
+        [WAYS["swap"], WAYS["checkpoint_swapped"], WAYS["swap_of_checkpoint"], draw_selective(draw)]
+    )
     fused = draw.random() < 0.3
 
     def marked(fn, x):

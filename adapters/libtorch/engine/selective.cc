@@ -286,8 +286,9 @@ bool Selection::PutAway(Kept& kept) {
   for (Held* held : all) {
     if (VersionOf(held->alias) != held->version) return false;
   }
+  const bool stays = kept_->spec().mode == RegionMode::kKeep;
   for (Held* held : all) {
-    held->slot = kept_->PackAs(held->alias, kept.decision);
+    held->slot = kept_->PackAs(held->alias, stays ? swap::Decision::kKeep : kept.decision);
     held->alias.reset();
   }
   return true;

@@ -95,9 +95,10 @@ NamedOperators NamesOf(const py::dict& names) {
   return {std::move(choices)};
 }
 
-// Requires: this thread is in the forward of a frame, at its beginning.
-void Select(const std::optional<NamedOperators>& names, const py::object& policy, bool fuse,
-            const PoolPtr& pool) {
+// Requires: this thread is in the forward of a frame, at its beginning. `swap`: false keeps what
+// would be swapped. `file`, `group`, `manual`: as of a region.
+void Select(const std::optional<NamedOperators>& names, const py::object& policy, bool swap,
+            bool file, const std::string& group, bool manual, bool fuse, const PoolPtr& pool) {
   Running* const running = CurrentlyRunning();
   if (running == nullptr || running->again) {
     ThrowUsage(
@@ -106,6 +107,10 @@ void Select(const std::optional<NamedOperators>& names, const py::object& policy
   }
   RegionSpec spec;
   spec.site = running->frame->name() + " (kept)";
+  spec.group = group;
+  spec.mode = swap ? RegionMode::kSwap : RegionMode::kKeep;
+  spec.place = file ? swap::Place::kFile : swap::Place::kHost;
+  spec.steering = manual ? swap::Steering::kManual : swap::Steering::kAutomatic;
   spec.fuse = fuse;
   spec.pool = pool;
   running->frame->Select(

@@ -85,6 +85,10 @@ class OperatorNames:
 def select(
     names: OperatorNames | None,
     policy: Callable[..., Any] | None,
+    swap: bool,
+    file: bool,
+    group: str,
+    manual: bool,
     fuse: bool,
     pool: Pool | None,
 ) -> None: ...

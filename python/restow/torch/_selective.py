@@ -2,15 +2,16 @@
 
 import types
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Optional, Union
+from typing import Any, Literal, Optional, Union
 
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
 from restow.errors import Error, InputError
+from restow.torch import _steering
 from restow.torch._load import native
 from restow.torch._policy import CheckpointPolicy
-from restow.torch._regions import HostPool
+from restow.torch._regions import HostPool, _place
 
 OperatorPolicy = Callable[..., Any]
 Operators = Sequence[Any]
@@ -112,16 +113,17 @@ class _Forward:
         policy: Optional[OperatorPolicy],
         group_swap: bool,
         cpu_pool: Optional[HostPool],
+        tier: Optional[str],
     ) -> None:
-        self._arguments = (
-            names,
-            policy,
-            group_swap,
-            None if cpu_pool is None else cpu_pool._native,
-        )
+        self._what = (names, policy)
+        self._file = _place(tier)
+        self._copies = (group_swap, None if cpu_pool is None else cpu_pool._native)
 
     def __enter__(self) -> "_Forward":
-        native.select(*self._arguments)
+        group = _steering.current()
+        native.select(
+            *self._what, not group.alone, self._file, group.core, group.manual, *self._copies
+        )
         return self
 
     def __exit__(
@@ -153,22 +155,24 @@ def create_selective_checkpoint_contexts(
     allow_cache_entry_mutation: bool = False,
     group_swap: bool = False,
     cpu_pool: Optional[HostPool] = None,
+    tier: Literal["host", "file", None] = None,
 ) -> tuple[_Forward, _Again]:
     """The pair of contexts for ``checkpoint(..., context_fn=)``: some operators are not run again.
 
     ``policy_fn_or_list``: a policy ``policy_fn(ctx, op, *args, **kwargs)``, asked once for each
     operator of the forward that could be kept, or a list of operators, names (``"aten::mm"``) and
     named sets (``"attention"``, ``"matmul"``, ``"norm"``, ``"communication"``) to keep. What is kept
-    may be swapped (MUST_SWAP). Views and operators that write into their arguments are always run
-    again; what was kept of a storage that is written later, too, so that
-    ``allow_cache_entry_mutation`` changes nothing.
+    may be swapped (MUST_SWAP): to the host or to files as ``tier`` says, and with the active group.
+    Views and operators that write into their arguments are always run again; what was kept of a
+    storage that is written later, too, so that ``allow_cache_entry_mutation`` changes nothing.
     """
+    copies = (group_swap, cpu_pool, tier)
     if isinstance(policy_fn_or_list, native.OperatorNames):
-        return _Forward(policy_fn_or_list, None, group_swap, cpu_pool), _Again()
+        return _Forward(policy_fn_or_list, None, *copies), _Again()
     if callable(policy_fn_or_list):
-        return _Forward(None, policy_fn_or_list, group_swap, cpu_pool), _Again()
+        return _Forward(None, policy_fn_or_list, *copies), _Again()
     if isinstance(policy_fn_or_list, (list, tuple)):
-        return _Forward(names_of(policy_fn_or_list), None, group_swap, cpu_pool), _Again()
+        return _Forward(names_of(policy_fn_or_list), None, *copies), _Again()
     raise TypeError(
         "policy_fn_or_list must be a policy or a list of operators, not "
         f"{type(policy_fn_or_list).__name__}"
