@@ -27,11 +27,6 @@ Ignored& TheIgnored() {
   return *ignored;
 }
 
-std::string FullName(const c10::OperatorHandle& op) {
-  const auto& name = op.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
 // What an operator is, worked out once per thread.
 struct Kind {
   bool composite = false;  // made of others, which autograd sees instead
@@ -139,6 +134,11 @@ void SetRandomState(c10::Device device, const at::Tensor& state) {
   generator.set_state(state);
 }
 
+// A composite operator is one operator where a name says so, else those that it is made of.
+bool TakenWhole(const NamedChoice* named) {
+  return named != nullptr && named->choice != OperatorChoice::kRecompute;
+}
+
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   Running* const running = CurrentlyRunning();
   Selection* const selection =
@@ -167,7 +167,12 @@ void Register() {
 
 }  // namespace
 
-Selection::Selection(std::shared_ptr<const OperatorNames> names, OperatorPolicy policy,
+std::string FullName(const c10::OperatorHandle& op) {
+  const auto& name = op.operator_name();
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+Selection::Selection(std::shared_ptr<const OperatorNames> names, StackPolicy policy,
                      std::shared_ptr<SavingRegion> kept)
     : names_(std::move(names)), policy_(std::move(policy)), kept_(std::move(kept)) {}
 
@@ -177,25 +182,35 @@ void Watch(Running& running) {
 }
 
 void IgnoreOperators(const std::vector<std::string>& names) {
+  OperatorNames expanded;
+  for (const std::string& name : names) AddOperators(expanded, name, OperatorChoice::kRecompute);
   Ignored& ignored = TheIgnored();
   {
     const std::lock_guard<std::mutex> lock(ignored.mutex);
-    ignored.names.insert(names.begin(), names.end());
+    for (const auto& [name, choice] : expanded) ignored.names.insert(name);
   }
   kinds_version.fetch_add(1);
 }
 
-// An operator of its own that is asked for; composite ones only by name.
-OperatorChoice Selection::Choose(const c10::OperatorHandle& op,
-                                 const torch::jit::Stack& stack) const {
+// What the names say of it; null: nothing.
+const NamedChoice* Selection::Named(const c10::OperatorHandle& op) const {
   const Kind& kind = KindOf(op);
-  if (kind.ignored) return OperatorChoice::kRecompute;
-  if (names_) {
-    auto found = names_->find(kind.full_name);
-    if (found == names_->end()) found = names_->find(kind.name);
-    if (found != names_->end()) return found->second;
-  }
-  if (!policy_ || kind.composite) return OperatorChoice::kRecompute;
+  if (!names_ || kind.ignored || kind.writes || kind.view) return nullptr;
+  auto found = names_->find(kind.full_name);
+  if (found == names_->end()) found = names_->find(kind.name);
+  return found == names_->end() ? nullptr : &found->second;
+}
+
+OperatorChoice Selection::Turn(const NamedChoice& named) {
+  const bool mine = !named.every_second || turns_++ % 2 == 0;
+  return mine ? named.choice : OperatorChoice::kRecompute;
+}
+
+// Composite operators are not asked for.
+OperatorChoice Selection::Ask(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
+  const Kind& kind = KindOf(op);
+  const bool asked = policy_ && !kind.ignored && !kind.writes && !kind.view && !kind.composite;
+  if (!asked) return OperatorChoice::kRecompute;
   const c10::impl::ExcludeDispatchKeyGuard guard(kKey);  // what the policy calls is its own affair
   return policy_(op, stack);
 }
@@ -203,10 +218,9 @@ OperatorChoice Selection::Choose(const c10::OperatorHandle& op,
 void Selection::Forward(Running& running, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                         torch::jit::Stack* stack) {
   const Kind& kind = KindOf(op);
-  const bool could_be_kept = !kind.writes && !kind.view;
-  OperatorChoice choice = OperatorChoice::kRecompute;
-  if (could_be_kept) choice = Choose(op, *stack);
-  if (kind.composite && choice == OperatorChoice::kRecompute) return Below(op, keys, stack);
+  const NamedChoice* const named = Named(op);
+  if (kind.composite && !TakenWhole(named)) return Below(op, keys, stack);
+  const OperatorChoice choice = named != nullptr ? Turn(*named) : Ask(op, *stack);
   const std::size_t number = running.operators++;
   if (kind.writes) MakeStale(*stack, op.schema());
   if (choice == OperatorChoice::kRecompute) return RunWhole(op, keys, stack);
@@ -325,12 +339,8 @@ void Selection::Again(Running& running, const c10::OperatorHandle& op, c10::Disp
   const std::size_t number = running.operators;
   const auto found = by_number_.find(number);
   const bool ours = found != by_number_.end() && found->second.schema == &op.schema();
-  if (!ours && kind.composite) {
-    // Counted in the forward only where it was taken whole by name, even if it then became stale.
-    const bool by_name =
-        !kind.writes && !kind.view && names_ && Choose(op, *stack) != OperatorChoice::kRecompute;
-    if (!by_name) return Below(op, keys, stack);
-  }
+  // Counted in the forward only where it was taken whole by name, even if it then became stale.
+  if (!ours && kind.composite && !TakenWhole(Named(op))) return Below(op, keys, stack);
   ++running.operators;
   if (!ours) {
     if (found != by_number_.end()) {

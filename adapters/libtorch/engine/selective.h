@@ -15,31 +15,32 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "engine/checkpoint.h"
+#include "engine/operator_names.h"
 #include "engine/region.h"
 
 namespace restow::libtorch {
 
-enum class OperatorChoice : std::uint8_t { kRecompute, kSave, kSwap };
-
 // Asked once per operator of the forward that could be kept; `arguments` are the stack's last.
 // Composite operators are asked for as the operators they are made of, except where a name list
 // takes them whole. May throw.
-using OperatorPolicy =
+using StackPolicy =
     std::function<OperatorChoice(const c10::OperatorHandle& op, const torch::jit::Stack& stack)>;
 
-// By name: "aten::mm", or with its overload "aten::add.Tensor".
-using OperatorNames = std::unordered_map<std::string, OperatorChoice>;
+// "aten::add.Tensor"
+std::string FullName(const c10::OperatorHandle& op);
+
+// The region, in figures, of what the checkpoint `name` keeps of its operators.
+inline std::string KeptSiteOf(const std::string& name) { return name + " (kept)"; }
 
 // Of one invocation.
 class Selection {
  public:
   // Names decide first; `policy` (may be null) is asked for the others. `kept` holds what is kept.
-  Selection(std::shared_ptr<const OperatorNames> names, OperatorPolicy policy,
+  Selection(std::shared_ptr<const OperatorNames> names, StackPolicy policy,
             std::shared_ptr<SavingRegion> kept);
 
   void Forward(Running& running, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -86,21 +87,24 @@ class Selection {
 
   static Held Hold(const at::Tensor& tensor);
   bool PutAway(Kept& kept);
-  OperatorChoice Choose(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  const NamedChoice* Named(const c10::OperatorHandle& op) const;
+  OperatorChoice Turn(const NamedChoice& named);
+  OperatorChoice Ask(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
   void Keep(Running& running, std::size_t number, const c10::OperatorHandle& op,
             c10::DispatchKeySet keys, torch::jit::Stack* stack, OperatorChoice choice);
   void MakeStale(const torch::jit::Stack& stack, const c10::FunctionSchema& schema);
 
   std::shared_ptr<const OperatorNames> names_;
-  OperatorPolicy policy_;
+  StackPolicy policy_;
   std::shared_ptr<SavingRegion> kept_;
+  std::uint64_t turns_ = 0;                // of names of which every second is kept
   std::map<std::size_t, Kept> by_number_;  // in the order in which they ran
 };
 
 // From now on this thread's operators come to the selection of the frame that it runs.
 void Watch(Running& running);
 
-// Never kept and never asked for, in the whole process: names as in OperatorNames.
+// Never kept and never asked for, in the whole process. Errors: as of AddOperators.
 void IgnoreOperators(const std::vector<std::string>& names);
 
 }  // namespace restow::libtorch

@@ -1,7 +1,7 @@
 """Selective recompute: which operators of a checkpointed function are not run again."""
 
 import types
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, Optional, Union
 
 import torch
@@ -18,90 +18,35 @@ Operators = Sequence[Any]
 
 _RECOMPUTE, _SAVE, _SWAP = 0, 1, 2
 
-# Names that stand for operators whose form differs by front end, shape and device.
-NAMED_SETS: dict[str, tuple[str, ...]] = {
-    "attention": (
-        "aten::scaled_dot_product_attention",
-        "aten::_scaled_dot_product_flash_attention",
-        "aten::_scaled_dot_product_flash_attention_for_cpu",
-        "aten::_scaled_dot_product_efficient_attention",
-        "aten::_scaled_dot_product_cudnn_attention",
-        "aten::_scaled_dot_product_fused_attention_overrideable",
-        "aten::_flash_attention_forward",
-        "aten::_efficient_attention_forward",
-    ),
-    "matmul": (
-        "aten::linear",
-        "aten::matmul",
-        "aten::mm",
-        "aten::addmm",
-        "aten::bmm",
-        "aten::baddbmm",
-        "aten::_scaled_mm",
-        "aten::_grouped_mm",
-    ),
-    "norm": (
-        "aten::layer_norm",
-        "aten::native_layer_norm",
-        "aten::rms_norm",
-        "aten::_fused_rms_norm",
-        "aten::group_norm",
-        "aten::native_group_norm",
-        "aten::batch_norm",
-        "aten::native_batch_norm",
-    ),
-    "communication": (
-        "_c10d_functional::all_gather_into_tensor",
-        "_c10d_functional::all_reduce",
-        "_c10d_functional::all_to_all_single",
-        "_c10d_functional::reduce_scatter_tensor",
-        "_c10d_functional::wait_tensor",
-    ),
-}
-
-
 class SelectiveContext:
     """The first argument of a policy."""
 
     is_recompute = False
 
 
-def _names_of(operator: Any, what: str) -> Iterable[str]:
-    """Names of an operator, of a named set, or of text like ``"aten::mm"``."""
+def _name_of(operator: Any, what: str) -> str:
+    """The name of an operator; text is a name already."""
     if isinstance(operator, torch._ops.OpOverload):
         name = operator._schema.name
         overload = operator._schema.overload_name
-        return (f"{name}.{overload}" if overload else name,)
+        return f"{name}.{overload}" if overload else name
     if isinstance(operator, torch._ops.OpOverloadPacket):
         raise InputError(
             f"{what}: {operator} has several overloads; name one, like {operator}.default"
         )
     if isinstance(operator, str):
-        if operator in NAMED_SETS:
-            return NAMED_SETS[operator]
-        if "::" in operator:
-            return (operator,)
-        sets = ", ".join(NAMED_SETS)
-        raise InputError(
-            f"{what}: {operator!r} is no operator ('aten::mm') and no named set ({sets})"
-        )
+        return operator
     raise TypeError(f"{what}: {operator!r} is not an operator")
 
 
 def names_of(
     save: Operators = (), recompute: Operators = (), swap: Operators = ()
 ) -> "native.OperatorNames":
-    """What is done with which operator; those not named are run again."""
-    choices: dict[str, int] = {}
-    for what, operators, choice in (
-        ("save", save, _SAVE),
-        ("swap", swap, _SWAP),
-        ("recompute", recompute, _RECOMPUTE),
-    ):
-        for operator in operators:
-            for name in _names_of(operator, what):
-                choices[name] = choice
-    return native.OperatorNames(choices)
+    """What is done with which operator; those not named are run again. The last list wins."""
+    lists = (("save", save, _SAVE), ("swap", swap, _SWAP), ("recompute", recompute, _RECOMPUTE))
+    return native.OperatorNames(
+        [(_name_of(one, what), choice) for what, operators, choice in lists for one in operators]
+    )
 
 
 class _Forward:
@@ -161,7 +106,8 @@ def create_selective_checkpoint_contexts(
 
     ``policy_fn_or_list``: a policy ``policy_fn(ctx, op, *args, **kwargs)``, asked once for each
     operator of the forward that could be kept, or a list of operators, names (``"aten::mm"``) and
-    named sets (``"attention"``, ``"matmul"``, ``"norm"``, ``"communication"``) to keep. What is kept
+    named sets (``"attention"``, ``"matmul"``, ``"norm"``, ``"communication"``; ``"every second
+    matmul"``, the first included) to keep. What is kept
     may be swapped (MUST_SWAP): to the host or to files as ``tier`` says, and with the active group.
     Views and operators that write into their arguments are always run again; what was kept of a
     storage that is written later, too, so that ``allow_cache_entry_mutation`` changes nothing.
@@ -181,11 +127,7 @@ def create_selective_checkpoint_contexts(
 
 def ignore_sac_ops(ops: Sequence[Any]) -> None:
     """Operators that no policy is asked for, in the whole process; None entries are skipped."""
-    names: list[str] = []
-    for operator in ops:
-        if operator is not None:
-            names.extend(_names_of(operator, "ignore_sac_ops"))
-    native.ignore_operators(names)
+    native.ignore_operators([_name_of(one, "ignore_sac_ops") for one in ops if one is not None])
 
 
 def _operator_of(name: str, overload: str) -> Any:
