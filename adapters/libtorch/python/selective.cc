@@ -133,6 +133,7 @@ void DefineSelective(py::module_& m) {
   py::class_<NamedOperators>(m, "OperatorNames").def(py::init(&NamesOf));
   m.def("select", &Select);
   m.def("end_select", &EndSelect);
+  m.def("kept_site", &KeptSiteOf);
   m.def("ignore_operators", &IgnoreOperators);
   m.def("set_operator_names", [](const py::object& operator_of, const py::object& context,
                                  const py::object& refuse, const py::list& answers) {

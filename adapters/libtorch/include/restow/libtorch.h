@@ -93,8 +93,8 @@ using OperatorPolicy =
 // an operator or of a set: "attention", "matmul", "norm", "communication", "every second matmul".
 // Views and operators that write into their arguments are always run again.
 struct OperatorOptions {
-  std::vector<std::string> save;
-  std::vector<std::string> swap;
+  std::vector<std::string> save = {};
+  std::vector<std::string> swap = {};
   OperatorPolicy policy = nullptr;
   bool to_file = false;  // what is swapped
   bool fuse = false;     // what is small and swapped travels in fused copies
