@@ -86,13 +86,6 @@ void RunWhole(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   Below(op, keys, stack);
 }
 
-bool SameView(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() && b.defined() && a.has_storage() && b.has_storage() &&
-         a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl() &&
-         a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
-}
-
 // The tensors among an operator's last values, lists opened, in order.
 template <typename Call>
 void ForEachTensor(const c10::IValue& value, const Call& call) {
@@ -260,20 +253,8 @@ void Selection::Keep(Running& running, std::size_t number, const c10::OperatorHa
     result.held = Hold(tensor);
     if (tensor.has_storage()) kept.storages.push_back(tensor.storage().unsafeGetStorageImpl());
   }
-  const auto find = [](const std::vector<at::Tensor>& in, const at::Tensor& what) {
-    return static_cast<std::size_t>(
-        std::find_if(in.begin(), in.end(), [&](const auto& one) { return SameView(one, what); }) -
-        in.begin());
-  };
   for (const Frame::Captured& saved : captured) {
-    Fill& fill = kept.fills.emplace_back();
-    if (const std::size_t at = find(results, saved.alias); at < results.size()) {
-      fill = {Fill::kResult, at, {}};
-    } else if (const std::size_t in = find(arguments, saved.alias); in < arguments.size()) {
-      fill = {Fill::kArgument, in, {}};
-    } else {
-      fill = {Fill::kOwn, 0, Hold(saved.alias)};
-    }
+    kept.fills.push_back(FillOf(saved.alias, arguments, results));
   }
   if (KindOf(op).random && running.frame->preserves_random()) {
     kept.random.push_back({c10::DeviceType::CPU, RandomState(c10::DeviceType::CPU)});
@@ -358,6 +339,7 @@ void Selection::Again(Running& running, const c10::OperatorHandle& op, c10::Disp
   }
   const std::vector<at::Tensor> arguments = TensorsOf(*stack, op.schema().arguments().size());
   std::vector<c10::IValue> results;
+  std::vector<at::Tensor> saved;
   try {
     for (const Result& result : kept.results) {
       if (!result.is_tensor) {
@@ -368,15 +350,16 @@ void Selection::Again(Running& running, const c10::OperatorHandle& op, c10::Disp
       if (result.requires_grad) tensor.set_requires_grad(true);
       results.emplace_back(std::move(tensor));
     }
+    for (const Fill& fill : kept.fills) {
+      std::optional<at::Tensor> filled = Filled(fill, arguments, results);
+      if (!filled) return RunWhole(op, keys, stack);
+      saved.push_back(std::move(*filled));
+    }
   } catch (const ModifiedInPlace&) {
     return RunWhole(op, keys, stack);  // changed by who called the function, as he may
   }
   for (const Random& one : kept.random) SetRandomState(one.device, one.state);
-  for (const Fill& fill : kept.fills) {
-    running.replay->Accept(fill.kind == Fill::kArgument ? arguments.at(fill.number)
-                           : fill.kind == Fill::kResult ? results.at(fill.number).toTensor()
-                                                        : fill.own.Get());
-  }
+  for (const at::Tensor& tensor : saved) running.replay->Accept(tensor);
   torch::jit::drop(*stack, op.schema().arguments().size());
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }

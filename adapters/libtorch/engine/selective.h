@@ -14,6 +14,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unordered_set>
 #include <vector>
@@ -60,11 +61,18 @@ class Selection {
 
     at::Tensor Get() const { return slot ? slot->Unpack() : AliasOf(alias); }
   };
-  // A saved tensor of a kept operator: its argument, its result, or a tensor of its own.
+  using Sizes = c10::SmallVector<std::int64_t, 5>;
+  struct Layout {
+    Sizes sizes, strides;
+    std::int64_t offset = 0;
+  };
+  // A saved tensor of a kept operator: its argument or a view of it, its result, or a tensor of its
+  // own. Views are made again, so that what they lie in is not kept.
   struct Fill {
-    enum Kind : std::uint8_t { kArgument, kResult, kOwn } kind = kOwn;
+    enum Kind : std::uint8_t { kArgument, kView, kResult, kOwn } kind = kOwn;
     std::size_t number = 0;
     Held own;
+    Layout argument, view;
   };
   struct Result {
     c10::IValue plain;  // not a tensor, or undefined
@@ -86,6 +94,12 @@ class Selection {
   };
 
   static Held Hold(const at::Tensor& tensor);
+  static Layout LayoutOf(const at::Tensor& tensor);
+  static Fill FillOf(const at::Tensor& saved, const std::vector<at::Tensor>& arguments,
+                     const std::vector<at::Tensor>& results);
+  static std::optional<at::Tensor> Filled(const Fill& fill,
+                                          const std::vector<at::Tensor>& arguments,
+                                          const std::vector<c10::IValue>& results);
   bool PutAway(Kept& kept);
   const NamedChoice* Named(const c10::OperatorHandle& op) const;
   OperatorChoice Turn(const NamedChoice& named);
