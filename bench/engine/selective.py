@@ -63,7 +63,8 @@ class Block(nn.Module):
         q, k, v = (part.view(shape).transpose(1, 2) for part in parts)
         attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
         x = x + self.out(attended.transpose(1, 2).reshape(batch, length, width))
-        return x + self.down(functional.gelu(self.up(self.norms[1](x))))
+        y: torch.Tensor = self.down(functional.gelu(self.up(self.norms[1](x))))
+        return x + y
 
 
 class Model:
@@ -90,7 +91,7 @@ class Model:
         y = self.x
         for block in self.blocks:
             y = run(block, y)
-        y.backward(self.weight)
+        y.backward(self.weight)  # type: ignore[no-untyped-call]
         torch.accelerator.synchronize()
         return emu.now()
 
@@ -99,11 +100,11 @@ class Model:
         return [p.grad.cpu() for p in wanted if p.grad is not None]
 
 
-class Noted(TorchDispatchMode):
+class Noted(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Counts what is really run, below autograd, and keeps what the reruns ran."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.first: collections.Counter[Any] = collections.Counter()
         self.again: list[tuple[Any, Any, Any]] = []
 
@@ -115,6 +116,11 @@ class Noted(TorchDispatchMode):
         else:
             self.first[func] += 1
         return func(*args, **(kwargs or {}))
+
+
+def operator_name(op: Any) -> str:
+    """As the emulator's table of costs has it."""
+    return str(op.name()).removeprefix("aten::")
 
 
 def alone_s(calls: list[tuple[Any, Any, Any]]) -> float:
@@ -131,7 +137,7 @@ def alone_s(calls: list[tuple[Any, Any, Any]]) -> float:
 def virtual(blocks: int, width: int) -> dict[str, Any]:
     emu.reset()
     costs: dict[str, float | str] = {"*": OTHER_S}
-    costs.update({str(op.name()).removeprefix("aten::"): MATMUL_S for op in KEPT})
+    costs.update({operator_name(op): MATMUL_S for op in KEPT})
     emu.configure(op_cost=costs)
     model = Model(blocks, width)
     kept = functools.partial(rt.checkpoint, policy_fn=KEEP)
@@ -215,7 +221,7 @@ def seconds(run: Contender, operators: int, device: str) -> tuple[float, torch.T
     x = torch.linspace(-1, 1, 64).to(device).requires_grad_()
     torch.accelerator.synchronize()
     begun = time.perf_counter()
-    run(functools.partial(chain, operators), x).sum().backward()
+    run(functools.partial(chain, operators), x).sum().backward()  # type: ignore[no-untyped-call]
     torch.accelerator.synchronize()
     took = time.perf_counter() - begun
     assert x.grad is not None

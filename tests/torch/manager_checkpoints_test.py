@@ -28,7 +28,7 @@ CHECKPOINTS = {
     "torch's": torchs,
     "torch's in swap": lambda fn, *args: WAYS["swap"](torchs, fn, *args),
     "checkpoint in torch's": lambda fn, *args: torchs(WAYS["checkpoint"], fn, *args),
-    "checkpoint in swap in torch's": lambda fn, *args: torchs(WAYS["swap_of_checkpoint"], fn, *args),
+    "both in torch's": lambda fn, *args: torchs(WAYS["swap_of_checkpoint"], fn, *args),
 }
 
 
