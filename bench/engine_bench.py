@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The engine's bars under PyTorch, as a table, and as JSON in the file that is named.
 
-  engine_bench.py [FILE] [--only overlap|nothing|host_cost|file_tier] [--small]
+  engine_bench.py [FILE] [--only overlap|nothing|host_cost|file_tier|selective] [--small]
 
 Each measurement runs in a process of its own (bench/engine/), which checks its answers before it
 times anything. RESTOW_BENCH_DIR is the file tier's directory; build/bench without it, no tmpfs.
@@ -243,11 +243,30 @@ def file_tier(small: bool) -> Measurement:
     return Measurement(bars, {"plain": plain, "swap": swap, "fio": rates, "bound_s": bound_s})
 
 
+def selective(small: bool) -> Measurement:
+    figures = run_part("selective", *small_words(small))
+    virtual = figures["virtual"]
+    rerun = f"rerun {1e3 * virtual['rerun_s']:.2f} ms, step {1e3 * virtual['step_s']:.1f} ms"
+    bars = [
+        Bar("selective: (step - plain) / operators rerun", virtual["ratio"], 1.02, rerun),
+        Bar("selective: runs of kept operators more", virtual["kept_runs_more"], 0,
+            f"of {virtual['kept_runs']}"),
+    ]
+    for device, figures_of in figures["host"].items():
+        cost = figures_of["us_per_operator"]
+        for kind, bar in (("list", 1 / 3), ("policy", 1.0)):
+            ours, theirs = cost[f"restow {kind}"], cost[f"torch {kind}"]
+            name = f"selective: host cost, {kind} / torch's, {device}"
+            bars.append(Bar(name, ours / theirs, bar, f"{ours:.2f} us / {theirs:.2f} us"))
+    return Measurement(bars, figures)
+
+
 MEASUREMENTS: dict[str, Callable[[bool], Measurement]] = {
     "overlap": overlap,
     "nothing": nothing,
     "host_cost": host_cost,
     "file_tier": file_tier,
+    "selective": selective,
 }
 
 

@@ -33,6 +33,20 @@ std::string ModuleOf(const std::string& pattern, int layer) {
   return module;
 }
 
+// Errors: kUnsupported where names of operators cannot say what the candidate keeps.
+void SetOperators(const Context& context, const KindTable::Entry& kind, ActivationRegion* region) {
+  const plan::OperatorSets sets = plan::SelectiveSets(context.software, kind);
+  if (!sets.obstacle.empty()) {
+    ThrowUnsupported(
+        fmt::format("an activation plan cannot say what this candidate recomputes in '{}': {}; "
+                    "export one whose recompute is off or full, as with recompute=full",
+                    region->module, sets.obstacle));
+  }
+  region->save = sets.save;
+  // A frozen part saves nothing.
+  if (region->save.empty()) region->mode = ActivationMode::kKeep;
+}
+
 ActivationRegion RegionOf(const Context& context, const Layout& layout, const std::string& modules,
                           int layer, Recompute mode) {
   const int kind_id = context.job.model.stack.order[static_cast<std::size_t>(layer)];
@@ -41,7 +55,7 @@ ActivationRegion RegionOf(const Context& context, const Layout& layout, const st
   ActivationRegion region;
   region.module = ModuleOf(modules, layer);
   region.mode = ModeOf(mode);
-  if (mode == Recompute::kSelective) region.save = plan::SelectiveKeeps(context.software, kind);
+  if (mode == Recompute::kSelective) SetOperators(context, kind, &region);
   region.predicted_kept = plan::PriceLayerBytes(context.software, kind, shape, mode).saved;
   region.predicted_recompute =
       plan::PriceLayerSeconds(context.machine, kind, shape, mode).recompute;

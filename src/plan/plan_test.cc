@@ -303,6 +303,31 @@ TEST(Export, EveryLayerStandsInExactlyOneStagesPlan) {
   EXPECT_THROW(ExportActivationPlans(job, one, "layers"), Error);
 }
 
+TEST(Export, ASelectiveRegionNamesSetsOfOperators) {
+  Job job = SmallJob();
+  job.training.framework = Framework::kTorch;
+  Allow(job, {Recompute::kSelective});
+  const OneCandidate one = TheCandidate(job);
+  const auto plans = ExportActivationPlans(job, one, "model.layers.{layer}");
+  EXPECT_EQ(plans[0].regions[0].mode, ActivationMode::kSelective);
+  EXPECT_EQ(plans[0].regions[0].save,
+            (std::vector<std::string>{"attention", "every second matmul"}));
+}
+
+TEST(Export, WhatNoNameSaysIsRefused) {
+  Job job = SmallJob();
+  job.training.framework = Framework::kMegatron;
+  Allow(job, {Recompute::kSelective});
+  const OneCandidate one = TheCandidate(job);
+  try {
+    ExportActivationPlans(job, one, "model.layers.{layer}");
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), ErrorCode::kUnsupported);
+    EXPECT_NE(error.message().find("recompute=full"), std::string::npos) << error.message();
+  }
+}
+
 TEST(TheCandidate, AListIsRefusedByNameWhereOneValueIsNeeded) {
   Job job = SmallJob();
   job.search.tp.stated = true;

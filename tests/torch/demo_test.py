@@ -59,13 +59,15 @@ def test_the_benchmark_measures_every_bar_and_writes_them_down(tmp_path):
     done = run(
         ROOT / "bench" / "engine_bench.py", file, "--small",
         "--only", "overlap", "--only", "host_cost", "--only", "file_tier",
+        "--only", "selective",
     )
     assert done.returncode == 0, done.stdout + done.stderr
     written = json.loads(file.read_text())
     names = [bar["name"] for bar in written["bars"]]
     assert [name for name in names if name.startswith("step time / bound")] != []
-    assert set(written["figures"]) == {"overlap", "host_cost", "file_tier"}
+    assert set(written["figures"]) == {"overlap", "host_cost", "file_tier", "selective"}
     for bar in written["bars"]:
-        if bar["name"].startswith(("step time / bound", "freed / moved")):
+        exact = ("step time / bound", "freed / moved", "selective: (step", "selective: runs")
+        if bar["name"].startswith(exact):
             # The virtual clock is exact: these hold at any size.
             assert bar["met"], bar

@@ -416,27 +416,3 @@ class TestReport:
         step(model, "cpu")
         assert all(row.kept_bytes for row in second.report())
         second.undo()
-
-
-def test_a_selective_region_keeps_the_operators_it_names(cpu_setting):
-    torch.manual_seed(0)
-    model = Net()
-    x = torch.randn(4, 8, requires_grad=True)
-    model(x).backward()
-    wanted = [p.grad.clone() for p in model.parameters()]
-    model.zero_grad()
-    region = PlannedRegion("blocks.*", "selective", save=("matmul",), recompute=("aten::tanh",))
-    rt.reset_stats()
-    applied = rt.apply(model, rt.ActivationPlan((region,)))
-    model(x).backward()
-    applied.undo()
-    assert all(torch.equal(p.grad, w) for p, w in zip(model.parameters(), wanted))
-    assert rt.stats().recomputed_regions == 3
-
-
-def test_a_selective_region_with_a_name_that_is_no_operator_changes_nothing():
-    model = Net()
-    region = PlannedRegion("blocks.*", "selective", save=("core attention",))
-    with pytest.raises(restow.InputError, match="core attention"):
-        rt.apply(model, rt.ActivationPlan((region,)))
-    assert not any(isinstance(m, rt.ActivationWrapper) for m in model.modules())

@@ -3,8 +3,8 @@
 A program is a stack of layers and a list of events: forwards of micro-batches, of which several may
 be in flight, backwards in any order, partial and repeated ones, forwards without gradients,
 exceptions, dropped graphs, and optimizer steps. `Program(seed).run(woven=False)` runs it in plain
-torch, ``woven=True`` with random regions around random groups of layers; both return the same list
-of what a user could see.
+torch, ``woven=True`` with random regions around random groups of layers, and a hand that steers the
+groups between the events; both return the same list of what a user could see.
 """
 
 import dataclasses
@@ -12,6 +12,8 @@ import random
 
 import torch
 from helpers import WAYS, Boom, FailingBackward, bits, must_save, must_swap
+from program_policies import draw_selective
+from program_steering import Hand, draw_steered
 from torch.nn import functional
 from torch.utils import checkpoint as torch_checkpoint
 
@@ -215,6 +217,19 @@ def grouped(fn, x):
         return WAYS["swap"](fn, x)
 
 
+def to_file(fn, x):
+    with rt.region("swap", policy_fn=must_swap, tier="file"):
+        return fn(x)
+
+
+def wrapped_to_file(fn, x):
+    return rt.swap_wrapper(fn, must_swap, tier="file")(x)
+
+
+def inputs_to_file(fn, x):
+    return rt.checkpoint_wrapper(fn, swap_inputs=True, tier="file")(x)
+
+
 REGIONS = [
     *WAYS.values(),
     mixed,
@@ -224,8 +239,22 @@ REGIONS = [
     wrapped_swap,
     wrapped_checkpoint,
     grouped,
+    to_file,
+    wrapped_to_file,
+    inputs_to_file,
 ]
 FOREIGN = [save_on_cpu, torchs_checkpoint]
+
+
+def draw_way(draw):
+    kind = draw.random()
+    if kind < 0.1:
+        return draw.choice(FOREIGN)
+    if kind < 0.4:
+        return draw_selective(draw)
+    if kind < 0.5:
+        return draw_steered(draw)
+    return draw.choice(REGIONS)
 
 
 class Chain:
@@ -237,9 +266,7 @@ class Chain:
             count = draw.randint(1, min(3, len(layers)))
             group, layers = layers[:count], layers[count:]
             inner = Chain(draw, group, depth + 1) if depth < 2 and draw.random() < 0.4 else None
-            way = None
-            if draw.random() < 0.75:
-                way = draw.choice(REGIONS if draw.random() < 0.9 else FOREIGN)
+            way = draw_way(draw) if draw.random() < 0.75 else None
             self.parts.append((way, group, inner))
 
     def __call__(self, x):
@@ -320,12 +347,17 @@ class Program:
         torch.manual_seed(self.seed)
         self.seen, self.losses, self.inputs = [], {}, {}
         self.call = self.chain if woven else self.plain
+        hand = Hand(self.seed, self.layers) if woven else None
         try:
             for kind, number, fraction in self.events:
                 getattr(self, kind.replace(" ", "_"))(number, fraction)
+                if hand is not None:
+                    hand.steer()
             self.note(torch.rand(2), torch.rand(2, device=self.device))
             return self.seen
         finally:
+            if hand is not None:
+                hand.let_go()
             self.mood.armed, self.mood.failing = False, None
             self.losses, self.inputs, self.seen, self.call = {}, {}, [], None
             for p in self.parameters():

@@ -7,6 +7,7 @@
 #include "engine/hooks.h"
 #include "engine/host.h"
 #include "engine/region.h"
+#include "engine/selective.h"
 #include "restow/base/error.h"
 #include "restow/libtorch.h"
 
@@ -33,6 +34,39 @@ Policy ToPolicy(const SavePolicy& policy) {
     }
     return swap::Decision::kAutomatic;
   };
+}
+
+// The policy of the interface as the engine asks it.
+StackPolicy ToOperatorPolicy(const OperatorPolicy& policy) {
+  if (!policy) return nullptr;
+  return [policy](const c10::OperatorHandle& op, const torch::jit::Stack& stack) {
+    const std::size_t count = op.schema().arguments().size();
+    const c10::ArrayRef<c10::IValue> arguments(stack.data() + (stack.size() - count), count);
+    switch (policy(FullName(op), arguments)) {
+      case OperatorAnswer::kSave:
+        return OperatorChoice::kSave;
+      case OperatorAnswer::kSwap:
+        return OperatorChoice::kSwap;
+      case OperatorAnswer::kRecompute:
+        break;
+    }
+    return OperatorChoice::kRecompute;
+  };
+}
+
+// Null where nothing is selected.
+std::shared_ptr<Selection> SelectionOf(const CheckpointOptions& options) {
+  const OperatorOptions& chosen = options.operators;
+  if (chosen.save.empty() && chosen.swap.empty() && !chosen.policy) return nullptr;
+  auto names = std::make_shared<OperatorNames>();
+  for (const std::string& name : chosen.save) AddOperators(*names, name, OperatorChoice::kSave);
+  for (const std::string& name : chosen.swap) AddOperators(*names, name, OperatorChoice::kSwap);
+  RegionSpec spec;
+  spec.site = KeptSiteOf(options.name);
+  spec.place = chosen.to_file ? swap::Place::kFile : swap::Place::kHost;
+  spec.fuse = chosen.fuse;
+  return std::make_shared<Selection>(std::move(names), ToOperatorPolicy(chosen.policy),
+                                     std::make_shared<SavingRegion>(std::move(spec)));
 }
 
 std::shared_ptr<SavingRegion> RegionOf(const SwapOptions& options) {
@@ -83,11 +117,18 @@ Tensors Checkpoint(std::function<Tensors(const Tensors&)> function, const Tensor
     CheckCanMove(inputs.front().device());
     spec.inputs_region = RegionOf({.name = options.name});
   }
+  const std::shared_ptr<Selection> selection = SelectionOf(options);
   const auto frame =
       Frame::Begin(std::move(spec), inputs, [function](const Tensors& again) { function(again); });
-  const RunningScope running(*frame, false);
+  frame->Select(selection);
+  RunningScope running(*frame, false);
   const ProviderScope scope(frame);
-  return function(inputs);
+  if (!selection) return function(inputs);
+  Watch(running.running);
+  Tensors results = function(inputs);
+  running.running.watching.reset();
+  selection->End();
+  return results;
 }
 
 swap::Stats CurrentStats() { return SumOfStats(); }

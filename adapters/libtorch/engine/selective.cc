@@ -27,11 +27,6 @@ Ignored& TheIgnored() {
   return *ignored;
 }
 
-std::string FullName(const c10::OperatorHandle& op) {
-  const auto& name = op.operator_name();
-  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
-}
-
 // What an operator is, worked out once per thread.
 struct Kind {
   bool composite = false;  // made of others, which autograd sees instead
@@ -91,13 +86,6 @@ void RunWhole(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::ji
   Below(op, keys, stack);
 }
 
-bool SameView(const at::Tensor& a, const at::Tensor& b) {
-  return a.defined() && b.defined() && a.has_storage() && b.has_storage() &&
-         a.storage().unsafeGetStorageImpl() == b.storage().unsafeGetStorageImpl() &&
-         a.storage_offset() == b.storage_offset() && a.sizes() == b.sizes() &&
-         a.strides() == b.strides() && a.scalar_type() == b.scalar_type();
-}
-
 // The tensors among an operator's last values, lists opened, in order.
 template <typename Call>
 void ForEachTensor(const c10::IValue& value, const Call& call) {
@@ -139,6 +127,11 @@ void SetRandomState(c10::Device device, const at::Tensor& state) {
   generator.set_state(state);
 }
 
+// A composite operator is one operator where a name says so, else those that it is made of.
+bool TakenWhole(const NamedChoice* named) {
+  return named != nullptr && named->choice != OperatorChoice::kRecompute;
+}
+
 void Fallback(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   Running* const running = CurrentlyRunning();
   Selection* const selection =
@@ -167,7 +160,12 @@ void Register() {
 
 }  // namespace
 
-Selection::Selection(std::shared_ptr<const OperatorNames> names, OperatorPolicy policy,
+std::string FullName(const c10::OperatorHandle& op) {
+  const auto& name = op.operator_name();
+  return name.overload_name.empty() ? name.name : name.name + "." + name.overload_name;
+}
+
+Selection::Selection(std::shared_ptr<const OperatorNames> names, StackPolicy policy,
                      std::shared_ptr<SavingRegion> kept)
     : names_(std::move(names)), policy_(std::move(policy)), kept_(std::move(kept)) {}
 
@@ -177,25 +175,35 @@ void Watch(Running& running) {
 }
 
 void IgnoreOperators(const std::vector<std::string>& names) {
+  OperatorNames expanded;
+  for (const std::string& name : names) AddOperators(expanded, name, OperatorChoice::kRecompute);
   Ignored& ignored = TheIgnored();
   {
     const std::lock_guard<std::mutex> lock(ignored.mutex);
-    ignored.names.insert(names.begin(), names.end());
+    for (const auto& [name, choice] : expanded) ignored.names.insert(name);
   }
   kinds_version.fetch_add(1);
 }
 
-// An operator of its own that is asked for; composite ones only by name.
-OperatorChoice Selection::Choose(const c10::OperatorHandle& op,
-                                 const torch::jit::Stack& stack) const {
+// What the names say of it; null: nothing.
+const NamedChoice* Selection::Named(const c10::OperatorHandle& op) const {
   const Kind& kind = KindOf(op);
-  if (kind.ignored) return OperatorChoice::kRecompute;
-  if (names_) {
-    auto found = names_->find(kind.full_name);
-    if (found == names_->end()) found = names_->find(kind.name);
-    if (found != names_->end()) return found->second;
-  }
-  if (!policy_ || kind.composite) return OperatorChoice::kRecompute;
+  if (!names_ || kind.ignored || kind.writes || kind.view) return nullptr;
+  auto found = names_->find(kind.full_name);
+  if (found == names_->end()) found = names_->find(kind.name);
+  return found == names_->end() ? nullptr : &found->second;
+}
+
+OperatorChoice Selection::Turn(const NamedChoice& named) {
+  const bool mine = !named.every_second || turns_++ % 2 == 0;
+  return mine ? named.choice : OperatorChoice::kRecompute;
+}
+
+// Composite operators are not asked for.
+OperatorChoice Selection::Ask(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const {
+  const Kind& kind = KindOf(op);
+  const bool asked = policy_ && !kind.ignored && !kind.writes && !kind.view && !kind.composite;
+  if (!asked) return OperatorChoice::kRecompute;
   const c10::impl::ExcludeDispatchKeyGuard guard(kKey);  // what the policy calls is its own affair
   return policy_(op, stack);
 }
@@ -203,10 +211,9 @@ OperatorChoice Selection::Choose(const c10::OperatorHandle& op,
 void Selection::Forward(Running& running, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                         torch::jit::Stack* stack) {
   const Kind& kind = KindOf(op);
-  const bool could_be_kept = !kind.writes && !kind.view;
-  OperatorChoice choice = OperatorChoice::kRecompute;
-  if (could_be_kept) choice = Choose(op, *stack);
-  if (kind.composite && choice == OperatorChoice::kRecompute) return Below(op, keys, stack);
+  const NamedChoice* const named = Named(op);
+  if (kind.composite && !TakenWhole(named)) return Below(op, keys, stack);
+  const OperatorChoice choice = named != nullptr ? Turn(*named) : Ask(op, *stack);
   const std::size_t number = running.operators++;
   if (kind.writes) MakeStale(*stack, op.schema());
   if (choice == OperatorChoice::kRecompute) return RunWhole(op, keys, stack);
@@ -246,20 +253,8 @@ void Selection::Keep(Running& running, std::size_t number, const c10::OperatorHa
     result.held = Hold(tensor);
     if (tensor.has_storage()) kept.storages.push_back(tensor.storage().unsafeGetStorageImpl());
   }
-  const auto find = [](const std::vector<at::Tensor>& in, const at::Tensor& what) {
-    return static_cast<std::size_t>(
-        std::find_if(in.begin(), in.end(), [&](const auto& one) { return SameView(one, what); }) -
-        in.begin());
-  };
   for (const Frame::Captured& saved : captured) {
-    Fill& fill = kept.fills.emplace_back();
-    if (const std::size_t at = find(results, saved.alias); at < results.size()) {
-      fill = {Fill::kResult, at, {}};
-    } else if (const std::size_t in = find(arguments, saved.alias); in < arguments.size()) {
-      fill = {Fill::kArgument, in, {}};
-    } else {
-      fill = {Fill::kOwn, 0, Hold(saved.alias)};
-    }
+    kept.fills.push_back(FillOf(saved.alias, arguments, results));
   }
   if (KindOf(op).random && running.frame->preserves_random()) {
     kept.random.push_back({c10::DeviceType::CPU, RandomState(c10::DeviceType::CPU)});
@@ -286,8 +281,9 @@ bool Selection::PutAway(Kept& kept) {
   for (Held* held : all) {
     if (VersionOf(held->alias) != held->version) return false;
   }
+  const bool stays = kept_->spec().mode == RegionMode::kKeep;
   for (Held* held : all) {
-    held->slot = kept_->PackAs(held->alias, kept.decision);
+    held->slot = kept_->PackAs(held->alias, stays ? swap::Decision::kKeep : kept.decision);
     held->alias.reset();
   }
   return true;
@@ -324,12 +320,8 @@ void Selection::Again(Running& running, const c10::OperatorHandle& op, c10::Disp
   const std::size_t number = running.operators;
   const auto found = by_number_.find(number);
   const bool ours = found != by_number_.end() && found->second.schema == &op.schema();
-  if (!ours && kind.composite) {
-    // Counted in the forward only where it was taken whole by name, even if it then became stale.
-    const bool by_name =
-        !kind.writes && !kind.view && names_ && Choose(op, *stack) != OperatorChoice::kRecompute;
-    if (!by_name) return Below(op, keys, stack);
-  }
+  // Counted in the forward only where it was taken whole by name, even if it then became stale.
+  if (!ours && kind.composite && !TakenWhole(Named(op))) return Below(op, keys, stack);
   ++running.operators;
   if (!ours) {
     if (found != by_number_.end()) {
@@ -347,6 +339,7 @@ void Selection::Again(Running& running, const c10::OperatorHandle& op, c10::Disp
   }
   const std::vector<at::Tensor> arguments = TensorsOf(*stack, op.schema().arguments().size());
   std::vector<c10::IValue> results;
+  std::vector<at::Tensor> saved;
   try {
     for (const Result& result : kept.results) {
       if (!result.is_tensor) {
@@ -357,15 +350,16 @@ void Selection::Again(Running& running, const c10::OperatorHandle& op, c10::Disp
       if (result.requires_grad) tensor.set_requires_grad(true);
       results.emplace_back(std::move(tensor));
     }
+    for (const Fill& fill : kept.fills) {
+      std::optional<at::Tensor> filled = Filled(fill, arguments, results);
+      if (!filled) return RunWhole(op, keys, stack);
+      saved.push_back(std::move(*filled));
+    }
   } catch (const ModifiedInPlace&) {
     return RunWhole(op, keys, stack);  // changed by who called the function, as he may
   }
   for (const Random& one : kept.random) SetRandomState(one.device, one.state);
-  for (const Fill& fill : kept.fills) {
-    running.replay->Accept(fill.kind == Fill::kArgument ? arguments.at(fill.number)
-                           : fill.kind == Fill::kResult ? results.at(fill.number).toTensor()
-                                                        : fill.own.Get());
-  }
+  for (const at::Tensor& tensor : saved) running.replay->Accept(tensor);
   torch::jit::drop(*stack, op.schema().arguments().size());
   for (c10::IValue& result : results) stack->push_back(std::move(result));
 }

@@ -14,32 +14,34 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
-#include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
 #include "engine/checkpoint.h"
+#include "engine/operator_names.h"
 #include "engine/region.h"
 
 namespace restow::libtorch {
 
-enum class OperatorChoice : std::uint8_t { kRecompute, kSave, kSwap };
-
 // Asked once per operator of the forward that could be kept; `arguments` are the stack's last.
 // Composite operators are asked for as the operators they are made of, except where a name list
 // takes them whole. May throw.
-using OperatorPolicy =
+using StackPolicy =
     std::function<OperatorChoice(const c10::OperatorHandle& op, const torch::jit::Stack& stack)>;
 
-// By name: "aten::mm", or with its overload "aten::add.Tensor".
-using OperatorNames = std::unordered_map<std::string, OperatorChoice>;
+// "aten::add.Tensor"
+std::string FullName(const c10::OperatorHandle& op);
+
+// The region, in figures, of what the checkpoint `name` keeps of its operators.
+inline std::string KeptSiteOf(const std::string& name) { return name + " (kept)"; }
 
 // Of one invocation.
 class Selection {
  public:
   // Names decide first; `policy` (may be null) is asked for the others. `kept` holds what is kept.
-  Selection(std::shared_ptr<const OperatorNames> names, OperatorPolicy policy,
+  Selection(std::shared_ptr<const OperatorNames> names, StackPolicy policy,
             std::shared_ptr<SavingRegion> kept);
 
   void Forward(Running& running, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -59,11 +61,18 @@ class Selection {
 
     at::Tensor Get() const { return slot ? slot->Unpack() : AliasOf(alias); }
   };
-  // A saved tensor of a kept operator: its argument, its result, or a tensor of its own.
+  using Sizes = c10::SmallVector<std::int64_t, 5>;
+  struct Layout {
+    Sizes sizes, strides;
+    std::int64_t offset = 0;
+  };
+  // A saved tensor of a kept operator: its argument or a view of it, its result, or a tensor of its
+  // own. Views are made again, so that what they lie in is not kept.
   struct Fill {
-    enum Kind : std::uint8_t { kArgument, kResult, kOwn } kind = kOwn;
+    enum Kind : std::uint8_t { kArgument, kView, kResult, kOwn } kind = kOwn;
     std::size_t number = 0;
     Held own;
+    Layout argument, view;
   };
   struct Result {
     c10::IValue plain;  // not a tensor, or undefined
@@ -85,22 +94,31 @@ class Selection {
   };
 
   static Held Hold(const at::Tensor& tensor);
+  static Layout LayoutOf(const at::Tensor& tensor);
+  static Fill FillOf(const at::Tensor& saved, const std::vector<at::Tensor>& arguments,
+                     const std::vector<at::Tensor>& results);
+  static std::optional<at::Tensor> Filled(const Fill& fill,
+                                          const std::vector<at::Tensor>& arguments,
+                                          const std::vector<c10::IValue>& results);
   bool PutAway(Kept& kept);
-  OperatorChoice Choose(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
+  const NamedChoice* Named(const c10::OperatorHandle& op) const;
+  OperatorChoice Turn(const NamedChoice& named);
+  OperatorChoice Ask(const c10::OperatorHandle& op, const torch::jit::Stack& stack) const;
   void Keep(Running& running, std::size_t number, const c10::OperatorHandle& op,
             c10::DispatchKeySet keys, torch::jit::Stack* stack, OperatorChoice choice);
   void MakeStale(const torch::jit::Stack& stack, const c10::FunctionSchema& schema);
 
   std::shared_ptr<const OperatorNames> names_;
-  OperatorPolicy policy_;
+  StackPolicy policy_;
   std::shared_ptr<SavingRegion> kept_;
+  std::uint64_t turns_ = 0;                // of names of which every second is kept
   std::map<std::size_t, Kept> by_number_;  // in the order in which they ran
 };
 
 // From now on this thread's operators come to the selection of the frame that it runs.
 void Watch(Running& running);
 
-// Never kept and never asked for, in the whole process: names as in OperatorNames.
+// Never kept and never asked for, in the whole process. Errors: as of AddOperators.
 void IgnoreOperators(const std::vector<std::string>& names);
 
 }  // namespace restow::libtorch

@@ -140,6 +140,11 @@ std::optional<std::string> CurrentLabel() {
   return region != nullptr ? std::optional<std::string>(region->label()) : std::nullopt;
 }
 
+// Does somebody take what autograd saves now: a region, a checkpoint, or hooks that are not ours?
+bool SavesAreTaken() {
+  return HooksAllowed() && at::SavedTensorDefaultHooks::get_hooks(false).has_value();
+}
+
 // --- parameters ---
 
 void RememberValues(PyObject* dict) {
@@ -364,6 +369,7 @@ void Define(py::module_& m) {
   m.def("new_region", &NewRegion);
   m.def("mark", &Mark);
   m.def("current_label", &CurrentLabel);
+  m.def("saves_are_taken", &SavesAreTaken);
   m.def("remember_module", [](const py::object& module) {
     std::unordered_set<PyObject*> seen;
     RememberModule(module.ptr(), seen);

@@ -7,6 +7,7 @@
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "engine/selective.h"
 #include "python/interpreter.h"
@@ -75,7 +76,7 @@ OperatorChoice Ask(PyObject* policy, const c10::OperatorHandle& op,
   return ChoiceOf(answer);
 }
 
-OperatorPolicy PolicyOf(const py::object& policy) {
+StackPolicy PolicyOf(const py::object& policy) {
   if (policy.is_none()) return nullptr;
   return [held = std::make_shared<Held>(policy.ptr())](const c10::OperatorHandle& op,
                                                        const torch::jit::Stack& stack) {
@@ -87,17 +88,18 @@ struct NamedOperators {
   std::shared_ptr<const OperatorNames> names;
 };
 
-NamedOperators NamesOf(const py::dict& names) {
-  auto choices = std::make_shared<OperatorNames>();
-  for (const auto& [name, choice] : names) {
-    (*choices)[py::cast<std::string>(name)] = static_cast<OperatorChoice>(py::cast<int>(choice));
+NamedOperators NamesOf(const std::vector<std::pair<std::string, int>>& choices) {
+  auto names = std::make_shared<OperatorNames>();
+  for (const auto& [name, choice] : choices) {
+    AddOperators(*names, name, static_cast<OperatorChoice>(choice));
   }
-  return {std::move(choices)};
+  return {std::move(names)};
 }
 
-// Requires: this thread is in the forward of a frame, at its beginning.
-void Select(const std::optional<NamedOperators>& names, const py::object& policy, bool fuse,
-            const PoolPtr& pool) {
+// Requires: this thread is in the forward of a frame, at its beginning. `swap`: false keeps what
+// would be swapped. `file`, `group`, `manual`: as of a region.
+void Select(const std::optional<NamedOperators>& names, const py::object& policy, bool swap,
+            bool file, const std::string& group, bool manual, bool fuse, const PoolPtr& pool) {
   Running* const running = CurrentlyRunning();
   if (running == nullptr || running->again) {
     ThrowUsage(
@@ -105,7 +107,11 @@ void Select(const std::optional<NamedOperators>& names, const py::object& policy
         "restow.torch.checkpoint only: pass them as its context_fn");
   }
   RegionSpec spec;
-  spec.site = running->frame->name() + " (kept)";
+  spec.site = KeptSiteOf(running->frame->name());
+  spec.group = group;
+  spec.mode = swap ? RegionMode::kSwap : RegionMode::kKeep;
+  spec.place = file ? swap::Place::kFile : swap::Place::kHost;
+  spec.steering = manual ? swap::Steering::kManual : swap::Steering::kAutomatic;
   spec.fuse = fuse;
   spec.pool = pool;
   running->frame->Select(
@@ -127,6 +133,7 @@ void DefineSelective(py::module_& m) {
   py::class_<NamedOperators>(m, "OperatorNames").def(py::init(&NamesOf));
   m.def("select", &Select);
   m.def("end_select", &EndSelect);
+  m.def("kept_site", &KeptSiteOf);
   m.def("ignore_operators", &IgnoreOperators);
   m.def("set_operator_names", [](const py::object& operator_of, const py::object& context,
                                  const py::object& refuse, const py::list& answers) {

@@ -197,8 +197,10 @@ class _Scope:
     def enter(self) -> None:
         self.one = Pass(f"{self.layer.group.name}#{next(_passes)}")
         self._before = _steering.set_current(self.layer.group.name, self.one.core)
-        # For tensors marked outside any region; the last layer's stay.
-        if native.current_label() is None and not self.layer.group.is_last_group:
+        # For tensors marked outside any region; the last layer's stay. Not inside a checkpoint or
+        # another's hooks: it would take what they are to get.
+        free = native.current_label() is None and not native.saves_are_taken()
+        if free and not self.layer.group.is_last_group:
             self._region = _regions._new_region(
                 self.layer.group.name, False, None, False, None, None, None
             )

@@ -68,13 +68,16 @@ def _contexts(
     context_fn: Optional[ContextFn],
     group_swap: bool,
     cpu_pool: Optional[HostPool],
+    tier: Any,
 ) -> tuple[Any, Any]:
     """What surrounds the forward and the rerun; the policy's contexts are the inner ones."""
     if policy_fn is None:
         return (None, None) if context_fn is None else context_fn()
     pairs = [] if context_fn is None else [context_fn()]
     pairs.append(
-        create_selective_checkpoint_contexts(policy_fn, group_swap=group_swap, cpu_pool=cpu_pool)
+        create_selective_checkpoint_contexts(
+            policy_fn, group_swap=group_swap, cpu_pool=cpu_pool, tier=tier
+        )
     )
     return _Stacked([pair[0] for pair in pairs]), _Stacked([pair[1] for pair in pairs])
 
@@ -119,7 +122,7 @@ def run_checkpointed(
     _check_options(determinism_check, early_stop)
     if not _enabled.is_enabled() or not torch.is_grad_enabled():
         return fn(*args, **kwargs)
-    forward, replay = _contexts(policy_fn, context_fn, group_swap, cpu_pool)
+    forward, replay = _contexts(policy_fn, context_fn, group_swap, cpu_pool, tier)
     site = name or name_of(fn)
     inputs_region = None
     if swap_inputs:

@@ -4,6 +4,7 @@ import contextlib
 from collections.abc import Iterator
 from typing import Any, Optional
 
+import torch
 from torch import nn
 
 from restow.errors import Error
@@ -86,8 +87,11 @@ class SwapManager:
     def add_storage(self, group: str, storage: Any) -> None:
         """Tensors, in any nesting: they move with the group once autograd saves them in it.
 
-        Called while the group is active, as inside `group_context` or a layer of a chain.
+        Called while the group is active, as inside `group_context` or a layer of a chain. What a
+        checkpoint is to recompute does not move, and in its rerun the call does nothing.
         """
+        if torch._C._current_graph_task_id() != -1:
+            return
         steered = _steering.find(group, "add_storage")
         active = _steering.current().name
         if active != steered.name:
@@ -95,7 +99,8 @@ class SwapManager:
             raise Error(
                 f"add_storage({group!r}): {now}; allowed inside group_context({group!r})"
             )
-        if native.current_label() is None and not steered.is_last_group:
+        nowhere = native.current_label() is None and not native.saves_are_taken()
+        if nowhere and not steered.is_last_group:
             raise Error(
                 f"add_storage({group!r}): no region is open, so nothing can be saved in the group; "
                 f"allowed inside group_context({group!r})"

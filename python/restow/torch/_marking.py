@@ -41,7 +41,8 @@ def swap_tensor_wrapper(
     """Marks the eligible tensors in `target` to be swapped, and returns `target` itself.
 
     They move when autograd saves them inside the enclosing region or group, whatever their size.
-    Outside any: one warning per tag, and nothing changes. In the last group of a chain they stay.
+    Outside any: one warning per tag, and nothing changes. In the last group of a chain they stay;
+    what a checkpoint recomputes, too.
     """
     if not _enabled.is_enabled() or not torch.is_grad_enabled():
         return target
@@ -53,6 +54,8 @@ def swap_tensor_wrapper(
         return target
     label = native.current_label()
     name = tag if tag is not None else f"{group.name or label or 'no group'}_swap_tensor"
+    if label is None and native.saves_are_taken():
+        return target
     if label is None:
         warn_once(
             name,

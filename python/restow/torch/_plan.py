@@ -11,6 +11,7 @@ from torch import nn
 
 from restow.errors import Error, Unsupported
 from restow.torch import _regions, _selective, _settings, _stats
+from restow.torch._load import native
 from restow.torch._plan_report import PlanReport, RegionRow
 from restow.torch._plan_schema import ActivationPlan, PathLike, PlannedRegion, PlannedSwap
 from restow.torch._wcompile import never_compiled
@@ -101,14 +102,17 @@ class Applied:
     def _row(self, planned: _Planned, measured: Mapping[str, _stats.SiteBytes]) -> RegionRow:
         site = measured.get(planned.name)
         ran = site is not None and site.invocations not in (0, self._before.get(planned.name))
+        # A checkpoint keeps its inputs, and under a site of its own what it selects.
+        kept = measured.get(native.kept_site(planned.name))
+        sites = [one for one in (site, kept if planned.region.mode == "selective" else None) if one]
         predicted = planned.region.predicted
         return RegionRow(
             module=planned.name,
             mode=planned.region.mode,
             predicted_kept_bytes=predicted.kept_bytes,
             predicted_swapped_bytes=predicted.swapped_bytes,
-            kept_bytes=site.kept_bytes if site is not None and ran else None,
-            swapped_bytes=site.swapped_bytes if site is not None and ran else None,
+            kept_bytes=sum(one.kept_bytes for one in sites) if ran else None,
+            swapped_bytes=sum(one.swapped_bytes for one in sites) if ran else None,
         )
 
 

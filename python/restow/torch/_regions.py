@@ -240,7 +240,10 @@ class AsyncSaveOnCpu(region):
 
 
 class group:
-    """Names the group of what is saved inside; outside any region, marked tensors move in it."""
+    """Names the group of what is saved inside; outside any region, marked tensors move in it.
+
+    Not inside a checkpoint or other saved-tensor hooks: what is saved there is theirs.
+    """
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str) or not name:
@@ -252,7 +255,8 @@ class group:
         before = _steering.set_current(self.name)
         one = None
         usable = _enabled.is_enabled() and torch.is_grad_enabled()
-        if usable and native.current_label() is None:
+        # Inside a checkpoint, it would keep what is to be recomputed.
+        if usable and native.current_label() is None and not native.saves_are_taken():
             one = _new_region(self.name, False, None, False, None, None, None)
             one.enter()
         self._before.append((before, one))

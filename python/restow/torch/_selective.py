@@ -1,63 +1,22 @@
 """Selective recompute: which operators of a checkpointed function are not run again."""
 
 import types
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Optional, Union
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Optional, Union
 
 import torch
 from torch.utils import checkpoint as torch_checkpoint
 
 from restow.errors import Error, InputError
+from restow.torch import _steering
 from restow.torch._load import native
 from restow.torch._policy import CheckpointPolicy
-from restow.torch._regions import HostPool
+from restow.torch._regions import HostPool, _place
 
 OperatorPolicy = Callable[..., Any]
 Operators = Sequence[Any]
 
 _RECOMPUTE, _SAVE, _SWAP = 0, 1, 2
-
-# Names that stand for operators whose form differs by front end, shape and device.
-NAMED_SETS: dict[str, tuple[str, ...]] = {
-    "attention": (
-        "aten::scaled_dot_product_attention",
-        "aten::_scaled_dot_product_flash_attention",
-        "aten::_scaled_dot_product_flash_attention_for_cpu",
-        "aten::_scaled_dot_product_efficient_attention",
-        "aten::_scaled_dot_product_cudnn_attention",
-        "aten::_scaled_dot_product_fused_attention_overrideable",
-        "aten::_flash_attention_forward",
-        "aten::_efficient_attention_forward",
-    ),
-    "matmul": (
-        "aten::linear",
-        "aten::matmul",
-        "aten::mm",
-        "aten::addmm",
-        "aten::bmm",
-        "aten::baddbmm",
-        "aten::_scaled_mm",
-        "aten::_grouped_mm",
-    ),
-    "norm": (
-        "aten::layer_norm",
-        "aten::native_layer_norm",
-        "aten::rms_norm",
-        "aten::_fused_rms_norm",
-        "aten::group_norm",
-        "aten::native_group_norm",
-        "aten::batch_norm",
-        "aten::native_batch_norm",
-    ),
-    "communication": (
-        "_c10d_functional::all_gather_into_tensor",
-        "_c10d_functional::all_reduce",
-        "_c10d_functional::all_to_all_single",
-        "_c10d_functional::reduce_scatter_tensor",
-        "_c10d_functional::wait_tensor",
-    ),
-}
-
 
 class SelectiveContext:
     """The first argument of a policy."""
@@ -65,42 +24,29 @@ class SelectiveContext:
     is_recompute = False
 
 
-def _names_of(operator: Any, what: str) -> Iterable[str]:
-    """Names of an operator, of a named set, or of text like ``"aten::mm"``."""
+def _name_of(operator: Any, what: str) -> str:
+    """The name of an operator; text is a name already."""
     if isinstance(operator, torch._ops.OpOverload):
         name = operator._schema.name
         overload = operator._schema.overload_name
-        return (f"{name}.{overload}" if overload else name,)
+        return f"{name}.{overload}" if overload else name
     if isinstance(operator, torch._ops.OpOverloadPacket):
         raise InputError(
             f"{what}: {operator} has several overloads; name one, like {operator}.default"
         )
     if isinstance(operator, str):
-        if operator in NAMED_SETS:
-            return NAMED_SETS[operator]
-        if "::" in operator:
-            return (operator,)
-        sets = ", ".join(NAMED_SETS)
-        raise InputError(
-            f"{what}: {operator!r} is no operator ('aten::mm') and no named set ({sets})"
-        )
+        return operator
     raise TypeError(f"{what}: {operator!r} is not an operator")
 
 
 def names_of(
     save: Operators = (), recompute: Operators = (), swap: Operators = ()
 ) -> "native.OperatorNames":
-    """What is done with which operator; those not named are run again."""
-    choices: dict[str, int] = {}
-    for what, operators, choice in (
-        ("save", save, _SAVE),
-        ("swap", swap, _SWAP),
-        ("recompute", recompute, _RECOMPUTE),
-    ):
-        for operator in operators:
-            for name in _names_of(operator, what):
-                choices[name] = choice
-    return native.OperatorNames(choices)
+    """What is done with which operator; those not named are run again. The last list wins."""
+    lists = (("save", save, _SAVE), ("swap", swap, _SWAP), ("recompute", recompute, _RECOMPUTE))
+    return native.OperatorNames(
+        [(_name_of(one, what), choice) for what, operators, choice in lists for one in operators]
+    )
 
 
 class _Forward:
@@ -112,16 +58,17 @@ class _Forward:
         policy: Optional[OperatorPolicy],
         group_swap: bool,
         cpu_pool: Optional[HostPool],
+        tier: Optional[str],
     ) -> None:
-        self._arguments = (
-            names,
-            policy,
-            group_swap,
-            None if cpu_pool is None else cpu_pool._native,
-        )
+        self._what = (names, policy)
+        self._file = _place(tier)
+        self._copies = (group_swap, None if cpu_pool is None else cpu_pool._native)
 
     def __enter__(self) -> "_Forward":
-        native.select(*self._arguments)
+        group = _steering.current()
+        native.select(
+            *self._what, not group.alone, self._file, group.core, group.manual, *self._copies
+        )
         return self
 
     def __exit__(
@@ -153,22 +100,25 @@ def create_selective_checkpoint_contexts(
     allow_cache_entry_mutation: bool = False,
     group_swap: bool = False,
     cpu_pool: Optional[HostPool] = None,
+    tier: Literal["host", "file", None] = None,
 ) -> tuple[_Forward, _Again]:
     """The pair of contexts for ``checkpoint(..., context_fn=)``: some operators are not run again.
 
     ``policy_fn_or_list``: a policy ``policy_fn(ctx, op, *args, **kwargs)``, asked once for each
     operator of the forward that could be kept, or a list of operators, names (``"aten::mm"``) and
-    named sets (``"attention"``, ``"matmul"``, ``"norm"``, ``"communication"``) to keep. What is kept
-    may be swapped (MUST_SWAP). Views and operators that write into their arguments are always run
-    again; what was kept of a storage that is written later, too, so that
-    ``allow_cache_entry_mutation`` changes nothing.
+    named sets (``"attention"``, ``"matmul"``, ``"norm"``, ``"communication"``; ``"every second
+    matmul"``, the first included) to keep. What is kept
+    may be swapped (MUST_SWAP): to the host or to files as ``tier`` says, and with the active group.
+    Views and operators that write into their arguments are always run again; what was kept of a
+    storage that is written later, too, so that ``allow_cache_entry_mutation`` changes nothing.
     """
+    copies = (group_swap, cpu_pool, tier)
     if isinstance(policy_fn_or_list, native.OperatorNames):
-        return _Forward(policy_fn_or_list, None, group_swap, cpu_pool), _Again()
+        return _Forward(policy_fn_or_list, None, *copies), _Again()
     if callable(policy_fn_or_list):
-        return _Forward(None, policy_fn_or_list, group_swap, cpu_pool), _Again()
+        return _Forward(None, policy_fn_or_list, *copies), _Again()
     if isinstance(policy_fn_or_list, (list, tuple)):
-        return _Forward(names_of(policy_fn_or_list), None, group_swap, cpu_pool), _Again()
+        return _Forward(names_of(policy_fn_or_list), None, *copies), _Again()
     raise TypeError(
         "policy_fn_or_list must be a policy or a list of operators, not "
         f"{type(policy_fn_or_list).__name__}"
@@ -177,11 +127,7 @@ def create_selective_checkpoint_contexts(
 
 def ignore_sac_ops(ops: Sequence[Any]) -> None:
     """Operators that no policy is asked for, in the whole process; None entries are skipped."""
-    names: list[str] = []
-    for operator in ops:
-        if operator is not None:
-            names.extend(_names_of(operator, "ignore_sac_ops"))
-    native.ignore_operators(names)
+    native.ignore_operators([_name_of(one, "ignore_sac_ops") for one in ops if one is not None])
 
 
 def _operator_of(name: str, overload: str) -> Any:

@@ -51,6 +51,12 @@ LayerBytes PriceLayerBytes(const MemorySoftware& software, const KindTable::Entr
 // they run, for reports ("core attention", "matmul: query", "communication").
 std::vector<std::string> SelectiveKeeps(const MemorySoftware& software,
                                         const KindTable::Entry& kind);
+// The same as names that the engine's activation plans take: of sets of operators.
+struct OperatorSets {
+  std::vector<std::string> save;
+  std::string obstacle;  // why no such names say it; "" where they do
+};
+OperatorSets SelectiveSets(const MemorySoftware& software, const KindTable::Entry& kind);
 // One sentence when selective frees next to nothing for this job (core attention under flash), else
 // "".
 std::string SelectiveNote(const MemorySoftware& software);

@@ -134,6 +134,22 @@ std::vector<std::string> SelectiveKeeps(const MemorySoftware& software,
   return names;
 }
 
+OperatorSets SelectiveSets(const MemorySoftware& software, const KindTable::Entry& kind) {
+  if (software.tower_frozen(kind.tower)) return {};
+  if (!SelectsByOperator(software)) {
+    return {{}, "modules are recomputed, of which other tensors stay than results of operators"};
+  }
+  if (!software.fused_attention) {
+    return {{}, "attention that is not fused is no operator of its own"};
+  }
+  if (kind.kind->feed_forward.experts) {
+    return {{},
+            "the matmuls of experts differ by implementation, so that every second of them "
+            "cannot be counted"};
+  }
+  return {{"attention", "every second matmul"}, ""};
+}
+
 std::string SelectiveNote(const MemorySoftware& software) {
   if (SelectsByOperator(software) || !software.fused_attention) return "";
   const std::vector<std::string>& stated = software.job().training.options.recompute_modules;

@@ -62,5 +62,34 @@ TEST(SelectiveKeeps, NamesOperatorsOfAPerOperatorPolicyInTheirOrder) {
   EXPECT_EQ(SelectiveNote(MemorySoftware(job)), "");
 }
 
+TEST(SelectiveSets, AreThoseOfAPolicyThatKeepsAttentionAndEverySecondProduct) {
+  Job job = Llama8b();
+  job.training.framework = Framework::kTorch;
+  const KindTable kinds(job.model);
+  const OperatorSets sets = SelectiveSets(MemorySoftware(job), kinds.entries[0]);
+  EXPECT_THAT(sets.save, ElementsAre("attention", "every second matmul"));
+  EXPECT_EQ(sets.obstacle, "");
+}
+
+TEST(SelectiveSets, SayWhatNoNameOfAnOperatorSays) {
+  Job job = Llama8b();
+  const auto obstacle = [&job] {
+    const KindTable kinds(job.model);
+    const OperatorSets sets = SelectiveSets(MemorySoftware(job), kinds.entries[0]);
+    EXPECT_THAT(sets.save, ::testing::IsEmpty());
+    return sets.obstacle;
+  };
+  EXPECT_THAT(obstacle(), HasSubstr("modules"));  // Megatron-LM's
+  job.training.framework = Framework::kTorch;
+  job.training.options.recompute_modules = {"mlp"};
+  EXPECT_THAT(obstacle(), HasSubstr("modules"));
+  job.training.options.recompute_modules.clear();
+  job.training.attention = AttentionKernel::kUnfused;
+  EXPECT_THAT(obstacle(), HasSubstr("not fused"));
+  job.training.attention = AttentionKernel::kFlash;
+  job.model.stack.kinds[0].feed_forward.experts = Experts{};
+  EXPECT_THAT(obstacle(), HasSubstr("experts"));
+}
+
 }  // namespace
 }  // namespace restow::plan

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <ATen/core/Tensor.h>
+#include <ATen/core/ivalue.h>
 
 #include <cstdint>
 #include <functional>
@@ -82,19 +83,38 @@ enum class DeterminismCheck : std::uint8_t {
   kValues,   // also a checksum of the bytes; makes the host wait at each save
 };
 
+enum class OperatorAnswer : std::uint8_t { kRecompute, kSave, kSwap };
+// Asked once for each operator of the forward that could be kept and that no list names: its name
+// ("aten::mm", "aten::add.Tensor") and its arguments. May throw.
+using OperatorPolicy =
+    std::function<OperatorAnswer(const std::string& name, c10::ArrayRef<c10::IValue> arguments)>;
+
+// Which operators of a checkpointed function are not run again. Empty: all are. A name is that of
+// an operator or of a set: "attention", "matmul", "norm", "communication", "every second matmul".
+// Views and operators that write into their arguments are always run again.
+struct OperatorOptions {
+  std::vector<std::string> save = {};
+  std::vector<std::string> swap = {};
+  OperatorPolicy policy = nullptr;
+  bool to_file = false;  // what is swapped
+  bool fuse = false;     // what is small and swapped travels in fused copies
+};
+
 struct CheckpointOptions {
   std::string name = "checkpoint";
   bool preserve_random = true;
   bool early_stop = true;    // a rerun ends with the last tensor that is needed
   bool swap_inputs = false;  // what the checkpoint keeps, its inputs, is swapped
   DeterminismCheck check = DeterminismCheck::kDefault;
+  OperatorOptions operators = {};
 };
 
 using Tensors = std::vector<at::Tensor>;
 
 // Runs `function` on `inputs`, and again in backward instead of keeping what it saves. It must do
 // the same both times, and what it captures must still be there.
-// Errors: NotDeterministic or ModifiedInPlace (errors.h) in backward; what `function` throws.
+// Errors: kBadInput for a name that is no operator; NotDeterministic or ModifiedInPlace (errors.h)
+// in backward; what `function` throws.
 Tensors Checkpoint(std::function<Tensors(const Tensors&)> function, const Tensors& inputs,
                    CheckpointOptions options = {});
 
