@@ -9,9 +9,9 @@ from typing import Any
 from restow._policy import CheckpointPolicy
 from restow.errors import Error, InputError, Unsupported
 from restow.mindspore import _owners
-from restow.mindspore._frames import Frame, Keeps, Replay
+from restow.mindspore._frames import Frame, Keeps, Replay, replaying
 from restow.mindspore._operators import Forced, actors, through_actors, watching
-from restow.mindspore._providers import looking
+from restow.mindspore._providers import Provider, looking
 from restow.mindspore._regions import (
     HostPool,
     active,
@@ -111,8 +111,12 @@ def run_checkpointed(
     nothing = contextlib.nullcontext()
     forward, replay = (nothing, nothing) if context_fn is None else context_fn()
     site = name or name_of(fn)
-    inputs = None
-    if swap_inputs and not any(isinstance(one, Replay) for one in actors()):
+    inputs: Provider | None = None
+    again = replaying() if swap_inputs else None
+    if again is not None:
+        # Here too, they go past those who watch.
+        inputs = again.mute()
+    elif swap_inputs:
         _owners.check_can_move()
         whose = fn if owner is None else owner
         inputs = new_saver(
