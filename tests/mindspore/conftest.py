@@ -3,14 +3,18 @@
 import gc
 import os
 import sys
+import tempfile
 
 import mindspore as ms
 import pytest
 
 import restow
 import restow.mindspore as rm
-from restow.mindspore import _engine, _operators, _overlap, _providers, _settings
+from restow.mindspore import _engine, _operators, _overlap, _providers, _settings, _tensors
 
+# Its compiler leaves what it could not compile in the working folder.
+TRACES = tempfile.TemporaryDirectory(prefix="restow-mindspore-")
+os.environ["MS_OM_PATH"] = TRACES.name
 FAILED = pytest.StashKey[bool]()
 # Small tensors gain nothing from more, and other tests run beside these.
 ms.runtime.set_cpu_affinity(False)
@@ -74,5 +78,7 @@ def leaves_nothing(request, file_folder):
     assert os.listdir(file_folder) == []
     assert ms.get_context("mode") == ms.PYNATIVE_MODE
     assert restow._enabled._off == 0
+    # Else the next test's inference would be taken for training.
+    assert not _tensors.records()
     # What the test has imported stays; the next collection need not walk it.
     gc.freeze()
