@@ -234,7 +234,51 @@ def test_a_policy_keeps_the_operators_it_names_and_they_do_not_run_again():
     assert not any(again for _, again in asked)
 
 
-@pytest.mark.parametrize("answer", ["MUST_SAVE", None, rm.CheckpointPolicy.MUST_SWAP])
+SWAPPED_BY_NAME = {
+    "alone": lambda fn, x, policy: rm.checkpoint(fn, x, policy_fn=policy),
+    "inside a swapped region": lambda fn, x, policy: rm.swap(
+        lambda t: rm.checkpoint(fn, t, policy_fn=policy), x
+    ),
+    "inside a checkpoint": lambda fn, x, policy: rm.checkpoint(
+        lambda t: ops.sin(rm.checkpoint(fn, ops.tanh(t), policy_fn=policy)), x
+    ),
+    "with its inputs": lambda fn, x, policy: rm.checkpoint(
+        fn, x, policy_fn=policy, swap_inputs=True
+    ),
+}
+
+
+@pytest.mark.parametrize("way", list(SWAPPED_BY_NAME))
+def test_a_policy_swaps_the_operators_it_names_and_they_do_not_run_again(way):
+    rm.configure(keep_last_region=False)
+    ran = []
+
+    def policy(ctx, name, *args, **kwargs):
+        swap = name in ("MatMulExt", "Dropout")
+        return rm.CheckpointPolicy.MUST_SWAP if swap else rm.CheckpointPolicy.MUST_RECOMPUTE
+
+    def fn(x):
+        ran.append(rm.is_recomputing())
+        return ops.dropout(ops.exp(ops.matmul(x, x)) * x, 0.25) * x
+
+    def step(run):
+        ms.set_seed(3)
+        return gradients(lambda x: (run(x) ** 2).sum(), tensor(4, 4))
+
+    with restow.disabled():
+        plain = step(lambda x: SWAPPED_BY_NAME[way](fn, x, policy))
+    ran.clear()
+    rm.reset_stats()
+    assert step(lambda x: SWAPPED_BY_NAME[way](fn, x, policy)) == plain
+    assert ran.count(False) == 1
+    assert True in ran
+    swapped = [label for label, _, decision, _ in rm.explain() if decision == "swap"]
+    # The product, and the dropout's result and mask.
+    assert len(swapped) >= 3
+    assert rm.stats().bytes_out >= 3 * 4 * 4 * 4
+
+
+@pytest.mark.parametrize("answer", ["MUST_SAVE", None])
 def test_an_answer_that_no_operator_policy_may_give_is_an_error_that_shows_it(answer):
     with pytest.raises(restow.Error, match=getattr(answer, "name", repr(answer))):
         gradients(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Union
 
 from mindspore import ops
 from mindspore.common.api import _pynative_executor as _executor
@@ -30,8 +30,8 @@ from restow.mindspore._trees import map_tensors
 
 __all__ = ["Frame", "Replay", "StopRecompute", "replaying"]
 
-# Asked for each operator: is it to be kept rather than run again?
-Keeps = Callable[[str, Any, Any], bool]
+# Asked for each operator: is it to be kept rather than run again; and if so, by whom?
+Keeps = Callable[[str, Any, Any], Union[bool, Provider]]
 Context = contextlib.AbstractContextManager[Any]
 
 
@@ -182,7 +182,7 @@ class Frame(Provider):
         finally:
             self._whole -= 1
         again = _emptied(result) if forced is Forced.WITHOUT_RESULT else result
-        self._keep(number, name, again, saved, bare=False)
+        self._keep(number, name, again, saved, self._outer, bare=False)
         return result
 
     def _operator(
@@ -190,17 +190,26 @@ class Frame(Provider):
     ) -> Any:
         # MindSpore shows most operators below their gradients: what one saves is saved after this
         # call, by a rerun too, whose substitute for the result gets its history there.
-        if not (self._random and is_random(name)) and (
-            self._keeps is None or not self._keeps(name, args, kwargs)
-        ):
+        keeps = False if self._keeps is None else self._keeps(name, args, kwargs)
+        if not keeps and not (self._random and is_random(name)):
             return call()
         saved = len(self.forms)
         result = call()
-        self._keep(number, name, result, saved, bare=True)
+        whose = keeps if isinstance(keeps, Provider) else self._outer
+        self._keep(number, name, result, saved, whose, bare=True)
         return result
 
-    def _keep(self, number: int, name: str, result: Any, saved: int, *, bare: bool) -> None:
-        inputs = take(result, self._outer, f"{self.site}'s {name}", bare=bare)
+    def _keep(
+        self,
+        number: int,
+        name: str,
+        result: Any,
+        saved: int,
+        whose: Provider | None,
+        *,
+        bare: bool,
+    ) -> None:
+        inputs = take(result, whose, f"{self.site}'s {name}", bare=bare)
         self.kept[number] = (name, inputs, saved)
 
     # Backward.
