@@ -234,7 +234,51 @@ def test_a_policy_keeps_the_operators_it_names_and_they_do_not_run_again():
     assert not any(again for _, again in asked)
 
 
-@pytest.mark.parametrize("answer", ["MUST_SAVE", None, rm.CheckpointPolicy.MUST_SWAP])
+SWAPPED_BY_NAME = {
+    "alone": lambda fn, x, policy: rm.checkpoint(fn, x, policy_fn=policy),
+    "inside a swapped region": lambda fn, x, policy: rm.swap(
+        lambda t: rm.checkpoint(fn, t, policy_fn=policy), x
+    ),
+    "inside a checkpoint": lambda fn, x, policy: rm.checkpoint(
+        lambda t: ops.sin(rm.checkpoint(fn, ops.tanh(t), policy_fn=policy)), x
+    ),
+    "with its inputs": lambda fn, x, policy: rm.checkpoint(
+        fn, x, policy_fn=policy, swap_inputs=True
+    ),
+}
+
+
+@pytest.mark.parametrize("way", list(SWAPPED_BY_NAME))
+def test_a_policy_swaps_the_operators_it_names_and_they_do_not_run_again(way):
+    rm.configure(keep_last_region=False)
+    ran = []
+
+    def policy(ctx, name, *args, **kwargs):
+        swap = name in ("MatMulExt", "Dropout")
+        return rm.CheckpointPolicy.MUST_SWAP if swap else rm.CheckpointPolicy.MUST_RECOMPUTE
+
+    def fn(x):
+        ran.append(rm.is_recomputing())
+        return ops.dropout(ops.exp(ops.matmul(x, x)) * x, 0.25) * x
+
+    def step(run):
+        ms.set_seed(3)
+        return gradients(lambda x: (run(x) ** 2).sum(), tensor(4, 4))
+
+    with restow.disabled():
+        plain = step(lambda x: SWAPPED_BY_NAME[way](fn, x, policy))
+    ran.clear()
+    rm.reset_stats()
+    assert step(lambda x: SWAPPED_BY_NAME[way](fn, x, policy)) == plain
+    assert ran.count(False) == 1
+    assert True in ran
+    swapped = [label for label, _, decision, _ in rm.explain() if decision == "swap"]
+    # The product, and the dropout's result and mask.
+    assert len(swapped) >= 3
+    assert rm.stats().bytes_out >= 3 * 4 * 4 * 4
+
+
+@pytest.mark.parametrize("answer", ["MUST_SAVE", None])
 def test_an_answer_that_no_operator_policy_may_give_is_an_error_that_shows_it(answer):
     with pytest.raises(restow.Error, match=getattr(answer, "name", repr(answer))):
         gradients(
@@ -354,3 +398,78 @@ def test_a_wait_without_a_launch_and_an_unknown_group_are_errors():
 def test_get_rng_state_is_a_tensor():
     assert isinstance(ms.get_rng_state(), Tensor)
     assert np.asarray(ms.get_rng_state().asnumpy()).size > 0
+
+
+def kinds_of_ends():
+    """Functions whose last saved tensor is saved while its operator runs, and after it."""
+    norm, embed = nn.LayerNorm((4,)), nn.Embedding(5, 4)
+    where = Tensor([1, 4, 2, 2, 0], ms.int32)
+    return {
+        "layer norm": (lambda x: norm(x * 2), norm.trainable_params()),
+        "embedding": (lambda x: x + embed(where), embed.trainable_params()),
+        "dropout": (lambda x: ops.dropout(ops.tanh(x), 0.3), None),
+        "product": (lambda x: x * x, None),
+    }
+
+
+@pytest.mark.parametrize("end", list(kinds_of_ends()))
+@pytest.mark.parametrize("early_stop", [True, False])
+def test_a_checkpoint_may_end_with_any_kind_of_operator(end, early_stop):
+    fn, weights = kinds_of_ends()[end]
+
+    def step(run):
+        ms.set_seed(3)
+        return gradients(lambda x: (ops.tanh(run(x)) ** 2).sum(), tensor(5, 4), weights=weights)
+
+    plain = step(fn)
+    assert step(lambda x: rm.checkpoint(fn, x, early_stop=early_stop)) == plain
+
+
+def dropped(x):
+    return ops.dropout(x * x, 0.25)
+
+
+NESTED = {
+    "after another operator": lambda x: rm.checkpoint(dropped, ops.tanh(x)),
+    "its inputs swapped": lambda x: rm.checkpoint(dropped, ops.tanh(x), swap_inputs=True),
+    "one after the other": lambda x: rm.checkpoint(dropped, rm.checkpoint(dropped, x)),
+    "the second's inputs swapped": lambda x: rm.checkpoint(
+        dropped, rm.checkpoint(dropped, x), swap_inputs=True
+    ),
+    "the first's inputs swapped": lambda x: rm.checkpoint(
+        dropped, rm.checkpoint(dropped, x, swap_inputs=True)
+    ),
+}
+
+
+@pytest.mark.parametrize("nested", list(NESTED))
+@pytest.mark.parametrize("swap_inputs", [False, True])
+def test_random_operators_in_nested_checkpoints_run_once(nested, swap_inputs):
+    body = NESTED[nested]
+
+    def step(run):
+        ms.set_seed(3)
+        return gradients(lambda x: (run(x) ** 2).sum(), tensor(5, 4))
+
+    with restow.disabled():
+        plain = step(body)
+    assert step(lambda x: rm.checkpoint(body, x, swap_inputs=swap_inputs)) == plain
+
+
+def test_inputs_moved_within_a_checkpoint_do_not_shift_what_its_rerun_makes():
+    def body(x):
+        y = rm.checkpoint(ops.tanh, x * 2, swap_inputs=True)
+        return rm.checkpoint(lambda z: z * z * z, y * 3)
+
+    with restow.disabled():
+        plain = gradients(lambda x: body(x).sum(), tensor(5, 4))
+    assert gradients(lambda x: rm.checkpoint(body, x).sum(), tensor(5, 4)) == plain
+
+
+def test_a_rerun_that_saves_for_another_operator_is_an_error():
+    def fn(x):
+        return ops.tanh(x) * 2 if not rm.is_recomputing() else ops.sigmoid(x) * 2
+
+    with pytest.raises(restow.NotDeterministic, match="Sigmoid.*Tanh"):
+        gradients(lambda x: rm.checkpoint(fn, x).sum(), tensor(5, 4))
+    recover()

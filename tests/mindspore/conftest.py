@@ -3,17 +3,28 @@
 import gc
 import os
 import sys
+import tempfile
 
 import mindspore as ms
 import pytest
+from mindspore.device_context.cpu import op_tuning
 
 import restow
 import restow.mindspore as rm
-from restow.mindspore import _engine, _operators, _overlap, _providers, _settings
+from restow.mindspore import _engine, _operators, _overlap, _providers, _settings, _tensors
 
+# Its compiler leaves what it could not compile in the working folder.
+TRACES = tempfile.TemporaryDirectory(prefix="restow-mindspore-")
+os.environ["MS_OM_PATH"] = TRACES.name
 FAILED = pytest.StashKey[bool]()
-# Small tensors gain nothing from more, and other tests run beside these.
 ms.runtime.set_cpu_affinity(False)
+# How kernels split their work is searched for while they run, by the clock, and a dropout draws other
+# numbers under another split: two plain runs differ. One thread leaves nothing to search for.
+op_tuning.threads_num(1)
+# Its threads wait for each other by spinning, which costs several times the work on few cores.
+# asynchronous_test.py runs programs without this.
+if os.environ.get("RESTOW_MINDSPORE_ASYNC") != "1":
+    ms.runtime.launch_blocking()
 gc.collect()
 gc.freeze()
 
@@ -74,5 +85,7 @@ def leaves_nothing(request, file_folder):
     assert os.listdir(file_folder) == []
     assert ms.get_context("mode") == ms.PYNATIVE_MODE
     assert restow._enabled._off == 0
+    # Else the next test's inference would be taken for training.
+    assert not _tensors.records()
     # What the test has imported stays; the next collection need not walk it.
     gc.freeze()

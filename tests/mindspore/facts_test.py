@@ -233,6 +233,7 @@ def test_an_empty_graph_records_inside_unpack_and_leaves_the_outer_graph_alone()
     seen = []
 
     def unpack(t):
+        before = executor.grad_flag()
         executor.set_grad_flag(True)
         executor.new_empty_graph()
         with ms.saved_tensors_hooks(lambda s: (seen.append(1), s)[1], lambda s: s):
@@ -240,11 +241,55 @@ def test_an_empty_graph_records_inside_unpack_and_leaves_the_outer_graph_alone()
             leaf.requires_grad_()
             ops.tanh(leaf)
         executor.end_empty_graph()
+        executor.set_grad_flag(before)
         return t
 
     got = hooked(lambda x: (x * x).sum(), lambda t: ops.stop_gradient(t), unpack)(tensor(3))
     assert seen
     assert np.array_equal(got.asnumpy(), 2 * tensor(3).asnumpy())
+
+
+@pytest.mark.parametrize(
+    ("operator", "within"),
+    [(ops.tanh, False), (lambda x: x * x, False), (nn.LayerNorm((3,)), True)],
+    ids=["tanh", "product", "layer norm"],
+)
+def test_some_operators_save_while_they_run_and_some_after(operator, within):
+    running, saved = [], []
+
+    class Watch(MsDispatchMode):
+        def __ms_dispatch__(self, func, args, kwargs=None):
+            running.append(func)
+            try:
+                return func(*args, **(kwargs or {}))
+            finally:
+                running.pop()
+
+    def pack(t):
+        saved.append(bool(running))
+        return t
+
+    def fn(x):
+        with Watch():
+            return operator(x)
+
+    hooked(fn, pack, lambda t: t)(tensor(2, 3))
+    assert saved
+    assert set(saved) == {within}
+
+
+def test_operators_that_run_while_one_is_shown_are_shown_to_nobody():
+    seen = []
+
+    class Watch(MsDispatchMode):
+        def __ms_dispatch__(self, func, args, kwargs=None):
+            seen.append(func.name)
+            ops.tanh(tensor(2))
+            return func(*args, **(kwargs or {}))
+
+    with Watch():
+        ops.exp(tensor(2))
+    assert seen == ["Exp"]
 
 
 def test_a_save_of_two_parameters_of_one_name_writes_one(tmp_path):

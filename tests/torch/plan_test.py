@@ -14,7 +14,7 @@ from torch import nn
 import restow
 import restow.torch as rt
 from restow.torch import _overlap, _settings
-from restow.torch._plan_schema import PlanDefaults, PlannedRegion, PlannedSwap, Predicted
+from restow._plan_schema import PlanDefaults, PlannedRegion, PlannedSwap, Predicted
 
 sys.path.insert(0, str(ROOT / "examples" / "torch"))
 import tiny  # noqa: E402

@@ -11,6 +11,7 @@ before its backward needs it; the order is learnt in the first step. docs/mindsp
 
 from typing import Any
 
+from restow._plan_schema import ActivationPlan
 from restow._policy import CheckpointPolicy
 from restow.errors import Unsupported
 from restow.mindspore._checkpoint import (
@@ -22,6 +23,7 @@ from restow.mindspore._checkpoint import (
 from restow.mindspore._explain import Explanations, explain
 from restow.mindspore._manager import SwapManager
 from restow.mindspore._marks import swap_tensor_wrapper
+from restow.mindspore._plan import Applied, KeepWrapper, apply
 from restow.mindspore._regions import AsyncSaveOnCpu, HostPool, group, region, swap
 from restow.mindspore._saver import base_check_fn
 from restow.mindspore._settings import configure
@@ -40,7 +42,9 @@ from restow.mindspore._wrappers import (
 )
 
 __all__ = [
+    "ActivationPlan",
     "ActivationWrapper",
+    "Applied",
     "AsyncSaveOnCpu",
     "CheckpointPolicy",
     "CheckpointWrapper",
@@ -48,6 +52,7 @@ __all__ = [
     "Explanations",
     "FuncCell",
     "HostPool",
+    "KeepWrapper",
     "RecomputeState",
     "Stats",
     "SwapManager",
@@ -88,14 +93,6 @@ def create_selective_checkpoint_contexts(*args: Any, **kwargs: Any) -> Any:
 def ignore_sac_ops(ops: Any) -> Any:
     """Not available in this version."""
     raise Unsupported("ignore_sac_ops is not available in restow.mindspore in this version")
-
-
-def apply(model: Any, plan: Any) -> Any:
-    """Not available in this version."""
-    raise Unsupported(
-        "apply is not available in restow.mindspore in this version; wrap the cells that the plan "
-        "names with swap_wrapper and checkpoint_wrapper"
-    )
 
 
 def fit(*args: Any, **kwargs: Any) -> Any:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Union
 
 from restow._policy import CheckpointPolicy
 from restow.errors import Error, InputError, Unsupported
 from restow.mindspore import _owners
-from restow.mindspore._frames import Frame, Keeps, Replay
+from restow.mindspore._frames import Frame, Replay, replaying
 from restow.mindspore._operators import Forced, actors, through_actors, watching
-from restow.mindspore._providers import looking
+from restow.mindspore._providers import Provider, looking
 from restow.mindspore._regions import (
     HostPool,
     active,
@@ -64,24 +64,36 @@ class _PolicyContext:
     is_recompute = False
 
 
-def _keeps(policy_fn: Callable[..., Any]) -> Keeps:
-    context = _PolicyContext()
+def _must_swap(tensor: Any) -> CheckpointPolicy:
+    return CheckpointPolicy.MUST_SWAP
 
-    def keeps(name: str, args: Any, kwargs: Any) -> bool:
+
+class _Decisions:
+    """What a policy says of each operator of one call, and who moves what it swaps."""
+
+    def __init__(self, policy_fn: Callable[..., Any], new_mover: Callable[[], Provider]) -> None:
+        self._policy = policy_fn
+        self._new_mover = new_mover
+        self._mover: Provider | None = None
+        self._context = _PolicyContext()
+
+    def __call__(self, name: str, args: Any, kwargs: Any) -> Union[bool, Provider]:
         with looking(), quietly():
-            answer = policy_fn(context, name, *args, **kwargs)
+            answer = self._policy(self._context, name, *args, **kwargs)
         if answer is CheckpointPolicy.MUST_SWAP:
-            raise Unsupported(
-                f"the policy answered MUST_SWAP for operator {name}: swapping one operator's result "
-                "inside a checkpoint is not available in this version; answer MUST_SAVE and open "
-                "the checkpoint inside a swapped region, which then moves what it keeps"
-            )
+            if self._mover is None:
+                self._mover = self._new_mover()
+            return self._mover
         if not isinstance(answer, CheckpointPolicy):
-            raise Error(f"the policy answered {answer!r} for operator {name}; it must answer a "
-                        "CheckpointPolicy")
+            raise Error(
+                f"the policy answered {answer!r} for operator {name}; it must answer a "
+                "CheckpointPolicy"
+            )
         return _KEEPS[answer.name]
 
-    return keeps
+    def close(self) -> None:
+        if self._mover is not None:
+            self._mover.leave()
 
 
 def run_checkpointed(
@@ -111,19 +123,26 @@ def run_checkpointed(
     nothing = contextlib.nullcontext()
     forward, replay = (nothing, nothing) if context_fn is None else context_fn()
     site = name or name_of(fn)
-    inputs = None
-    if swap_inputs and not any(isinstance(one, Replay) for one in actors()):
+    def moving(policy: Callable[[Any], CheckpointPolicy] | None) -> Provider:
+        """What is given to it moves, past whoever watches: in a rerun as in the forward."""
+        again = replaying()
+        if again is not None:
+            return again.mute()
         _owners.check_can_move()
         whose = fn if owner is None else owner
-        inputs = new_saver(
+        return new_saver(
             site,
             swap=True,
             parameters=_owners.addresses(whose, args, kwargs),
+            policy_fn=policy,
             group_swap=group_swap,
             min_bytes=min_bytes,
             tier=tier,
             owner=whose,
         )
+
+    decisions = None if policy_fn is None else _Decisions(policy_fn, lambda: moving(_must_swap))
+    inputs = moving(None) if swap_inputs else None
     try:
         frame = Frame(
             site,
@@ -134,7 +153,7 @@ def run_checkpointed(
             preserve_random=preserve_rng_state,
             early_stop=early_stop,
             check=determinism_check,
-            keeps=None if policy_fn is None else _keeps(policy_fn),
+            keeps=decisions,
             context=replay,
         )
     finally:
@@ -146,6 +165,8 @@ def run_checkpointed(
             return fn(*args, **kwargs)
     finally:
         frame.leave()
+        if decisions is not None:
+            decisions.close()
 
 
 def checkpoint(
@@ -165,7 +186,8 @@ def checkpoint(
     """Runs one call of ``function``, and runs it again in backward instead of keeping what it saves.
 
     ``policy_fn(ctx, name, *args, **kwargs)`` is asked for each operator by its name: MUST_SAVE and
-    PREFER_SAVE keep its result and what it saves, the others let it run again. ``swap_inputs``
+    PREFER_SAVE keep its result and what it saves, MUST_SWAP moves its result, the others let it run
+    again. ``swap_inputs``
     moves what the checkpoint itself keeps, its inputs. ``determinism_check``: "default" compares
     shapes, types and the number of what is saved, "values" also the bytes (slow: for debugging),
     "none" nothing.

@@ -13,7 +13,7 @@ from restow.mindspore._names import Transparent
 __all__ = ["FuncCell", "check", "enter", "entries", "leave"]
 
 
-class FuncCell(nn.Cell):
+class FuncCell(nn.Cell):  # type: ignore[misc]
     """A plain callable in the shape of a cell, without parameters.
 
     Positional and keyword arguments and the result pass through unchanged.

@@ -114,14 +114,15 @@ class Provider:
     def __init__(self) -> None:
         self._hooks: Any = None
 
-    def save(self, tensor: Any) -> Saved:
+    def save(self, tensor: Any, by_operator: bool = False) -> Saved:
+        """``by_operator``: an operator's gradient needs it; else a region within keeps it."""
         raise NotImplementedError
 
     def _pack(self, tensor: Any) -> Any:
         if busy():
             return Kept(tensor, "", False)
         with looking():
-            return self.save(tensor)
+            return self.save(tensor, by_operator=True)
 
     def enter(self) -> None:
         hooks = ms.saved_tensors_hooks(self._pack, _unpack)

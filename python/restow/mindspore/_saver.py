@@ -79,7 +79,7 @@ class Saver(Provider):
         self.marks.close(self._rows)
         self._rows.close()
 
-    def save(self, tensor: Any) -> Saved:
+    def save(self, tensor: Any, by_operator: bool = False) -> Saved:
         if is_parameter(tensor):
             return Kept(tensor, self.label, False)
         memory = memory_of(tensor)

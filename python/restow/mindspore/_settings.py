@@ -6,7 +6,7 @@ import dataclasses
 import os
 import pathlib
 import re
-from typing import Union
+from typing import Any, Union
 
 from restow.errors import InputError
 
@@ -52,7 +52,8 @@ def _from_environment() -> Settings:
     for name in ("file_cap", "host_cap", "window", "min_bytes"):
         variable = f"RESTOW_{name.upper()}"
         if variable in os.environ:
-            settings = dataclasses.replace(settings, **{name: size(os.environ[variable], variable)})
+            amount: dict[str, Any] = {name: size(os.environ[variable], variable)}
+            settings = dataclasses.replace(settings, **amount)
     return settings
 
 
@@ -88,7 +89,7 @@ def configure(
     was changed in place, which MindSpore itself does not on CPU. Errors: InputError naming the
     argument.
     """
-    changes: dict[str, object] = {}
+    changes: dict[str, Any] = {}
     if file_dir is not None:
         folder = str(file_dir)
         if folder and not os.path.isdir(folder):
@@ -106,4 +107,4 @@ def configure(
         changes["keep_last_region"] = keep_last_region
     if check_changes is not None:
         changes["check_changes"] = check_changes
-    restore(dataclasses.replace(current(), **changes))  # type: ignore[arg-type]
+    restore(dataclasses.replace(current(), **changes))

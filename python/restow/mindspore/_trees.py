@@ -31,12 +31,12 @@ def map_leaves(value: Any, kind: type, change: Callable[[Any], Any]) -> Any:
     if isinstance(value, list):
         return type(value)(map_leaves(item, kind, change) for item in value)
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        changed = copy.copy(value)
+        twin = copy.copy(value)
         for field in dataclasses.fields(value):
             if hasattr(value, field.name):
                 item = map_leaves(getattr(value, field.name), kind, change)
-                object.__setattr__(changed, field.name, item)
-        return changed
+                object.__setattr__(twin, field.name, item)
+        return twin
     return value
 
 

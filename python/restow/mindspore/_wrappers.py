@@ -12,6 +12,8 @@ from restow.errors import Error
 from restow.mindspore import _checkpoint, _overlap, _regions
 from restow.mindspore._names import INNER, Transparent
 from restow.mindspore._overlap import FuncCell
+from restow.mindspore._saver import Policy
+from restow.mindspore._settings import Size
 
 __all__ = [
     "ActivationWrapper",
@@ -107,11 +109,11 @@ class SwapWrapper(ActivationWrapper):
     def __init__(
         self,
         module: Target,
-        policy_fn: _regions.Policy | None = None,
+        policy_fn: Policy | None = None,
         group_swap: bool = False,
         cpu_pool: _regions.HostPool | None = None,
         *,
-        min_bytes: _regions.Size | None = None,
+        min_bytes: Size | None = None,
         tier: str | None = None,
     ) -> None:
         super().__init__(module)
@@ -175,7 +177,7 @@ class CheckpointWrapper(ActivationWrapper):
         early_stop: bool = True,
         group_swap: bool = False,
         cpu_pool: _regions.HostPool | None = None,
-        min_bytes: _regions.Size | None = None,
+        min_bytes: Size | None = None,
         tier: str | None = None,
     ) -> None:
         super().__init__(module)
@@ -251,11 +253,11 @@ class ExcludeWrapper(ActivationWrapper):
 
 def swap_wrapper(
     module: Target,
-    policy_fn: _regions.Policy | None = None,
+    policy_fn: Policy | None = None,
     group_swap: bool = False,
     cpu_pool: _regions.HostPool | None = None,
     *,
-    min_bytes: _regions.Size | None = None,
+    min_bytes: Size | None = None,
     tier: str | None = None,
 ) -> SwapWrapper:
     """Wraps `module`, so that the activations of every call are swapped.

@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import nn
 
+from restow._plan_report import PlanReport, RegionRow
+from restow._plan_schema import ActivationPlan, PathLike, PlannedRegion, PlannedSwap
 from restow.errors import Error, Unsupported
 from restow.torch import _regions, _selective, _settings, _stats
 from restow.torch._load import native
-from restow.torch._plan_report import PlanReport, RegionRow
-from restow.torch._plan_schema import ActivationPlan, PathLike, PlannedRegion, PlannedSwap
 from restow.torch._wcompile import never_compiled
 from restow.torch._wrappers import ActivationWrapper, CheckpointWrapper, SwapWrapper
 

@@ -1,6 +1,6 @@
 """`restow.activation-plan/1` as frozen dataclasses: what to do with the activations of each module.
 
-`restow export JOB --to restow` writes such plans; `apply` (`_plan.py`) carries them out.
+`restow export JOB --to restow` writes such plans; `apply` of each framework (`_plan.py`) carries them out.
 """
 
 from __future__ import annotations
