@@ -9,7 +9,7 @@ from torch import nn
 
 import restow
 import restow.torch as rt
-from restow.torch._plan_schema import PlannedRegion
+from restow._plan_schema import PlannedRegion
 
 sys.path.insert(0, str(ROOT / "examples" / "torch"))
 import tiny  # noqa: E402
