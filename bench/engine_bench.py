@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -55,13 +55,21 @@ def say(text: str) -> None:
 
 
 def run_part(
-    name: str, *words: str, python: str = sys.executable, prefix: tuple[str, ...] = ()
+    name: str,
+    *words: str,
+    python: str = sys.executable,
+    prefix: tuple[str, ...] = (),
+    settings: Mapping[str, str] | None = None,
 ) -> Any:
     """A measurement's answer: the last line of what it prints."""
     path = os.pathsep.join([str(ROOT / "python"), str(ROOT / "build" / "python" / "ext")])
     done = subprocess.run(
         [*prefix, python, "-B", str(PARTS / f"{name}.py"), *words],
-        env={**os.environ, "PYTHONPATH": path + os.pathsep + os.environ.get("PYTHONPATH", "")},
+        env={
+            **os.environ,
+            **(settings or {}),
+            "PYTHONPATH": path + os.pathsep + os.environ.get("PYTHONPATH", ""),
+        },
         stdout=subprocess.PIPE,
         text=True,
         check=False,
@@ -217,16 +225,14 @@ def fio_rate(folder: str, way: str, size: int) -> float:
     return float(job[way]["bw_bytes"])
 
 
-def file_tier(small: bool) -> Measurement:
-    base = os.environ.get("RESTOW_BENCH_DIR") or str(ROOT / "build" / "bench")
-    os.makedirs(base, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=base) as folder:
-        size = (64 << 20) if small else FIO_BYTES
-        fio_rate(folder, "write", size)  # the file's space is taken before anything is timed
-        rates = {way: fio_rate(folder, way, size) for way in ("write", "read")}
-        os.remove(f"{folder}/fio.bin")
-        words = ["--dir", folder, *small_words(small)]
-        plain, swap = (run_part("file_tier", "--way", way, *words) for way in ("plain", "swap"))
+def file_tier_under(
+    settings: dict[str, str], small: bool, label: str, rates: dict[str, float], folder: str
+) -> Measurement:
+    """One plain and one swapped run, each in a process with these environment variables."""
+    words = ["--dir", folder, *small_words(small)]
+    plain, swap = (
+        run_part("file_tier", "--way", way, *words, settings=settings) for way in ("plain", "swap")
+    )
     if plain["digest"] != swap["digest"]:
         sys.exit("engine bench: gradients under the file tier differ")
     transfers_s = (
@@ -236,11 +242,30 @@ def file_tier(small: bool) -> Measurement:
     share = swap["peak_rss_bytes"] / plain["peak_rss_bytes"]
     note = f"compute {plain['step_s']:.2f} s, transfers {transfers_s:.2f} s"
     bars = [
-        Bar("file tier: peak resident / plain", share, 0.45,
+        Bar(f"file tier, {label}: peak resident / plain", share, 0.45,
             f"{plain['saved_bytes'] / 2**30:.2f} GiB saved"),
-        Bar("file tier: step time / bound", swap["step_s"] / bound_s, 1.15, note),
+        Bar(f"file tier, {label}: step time / bound", swap["step_s"] / bound_s, 1.15, note),
     ]
     return Measurement(bars, {"plain": plain, "swap": swap, "fio": rates, "bound_s": bound_s})
+
+
+def file_tier(small: bool) -> Measurement:
+    """With torch's default allocator on CPU, and with its other one (docs/torch.md)."""
+    base = os.environ.get("RESTOW_BENCH_DIR") or str(ROOT / "build" / "bench")
+    os.makedirs(base, exist_ok=True)
+    allocators: dict[str, dict[str, str]] = {
+        "default allocator": {},
+        "THP allocator": {"THP_MEM_ALLOC_ENABLE": "1"},
+    }
+    done = {}
+    with tempfile.TemporaryDirectory(dir=base) as folder:
+        size = (64 << 20) if small else FIO_BYTES
+        fio_rate(folder, "write", size)  # the file's space is taken before anything is timed
+        for label, settings in allocators.items():
+            rates = {way: fio_rate(folder, way, size) for way in ("write", "read")}
+            done[label] = file_tier_under(settings, small, label, rates, folder)
+    bars = [bar for measurement in done.values() for bar in measurement.bars]
+    return Measurement(bars, {label: measurement.figures for label, measurement in done.items()})
 
 
 def selective(small: bool) -> Measurement:

@@ -9,12 +9,12 @@
 
 #include <chrono>
 #include <cstring>
-#include <new>
 #include <stdexcept>
 #include <utility>
 
 #include "engine/internal_ops.h"
 #include "engine/storage.h"
+#include "restow/swap/host_bytes.h"
 
 namespace restow::libtorch {
 namespace {
@@ -79,6 +79,16 @@ c10::Storage NewStorage(c10::Device device, c10::Allocator* allocator, std::size
                                              allocator->allocate(bytes), allocator, true, device));
 }
 
+// Not by torch's allocator, whose memory is aligned to 64 bytes: files could not be read into it
+// directly.
+c10::Storage NewHostStorage(std::size_t bytes) {
+  void* const data = swap::NewHostBytes(bytes);
+  c10::DataPtr pointer(data, data, &swap::DeleteHostBytes, c10::DeviceType::CPU);
+  return c10::Storage(c10::make_storage_impl(
+      c10::StorageImpl::use_byte_size_t(), static_cast<std::int64_t>(bytes), std::move(pointer),
+      c10::GetCPUAllocator(), true, c10::Device(c10::DeviceType::CPU)));
+}
+
 at::Tensor DeviceBytes(const c10::Storage& storage, std::size_t offset, std::size_t bytes) {
   return TensorOver(storage, at::kByte, {static_cast<std::int64_t>(bytes)}, {1},
                     static_cast<std::int64_t>(offset));
@@ -94,7 +104,7 @@ at::Tensor HostBytes(const void* data, std::size_t bytes) {
 std::string FirstLine(const std::string& text) { return text.substr(0, text.find('\n')); }
 
 swap::HostMemory Pageable(std::size_t bytes) {
-  return {::operator new(bytes, std::align_val_t(4096)), bytes, false, nullptr};
+  return {swap::NewHostBytes(bytes), bytes, false, nullptr};
 }
 
 class Accelerator final : public TorchDevice {
@@ -145,7 +155,7 @@ class Accelerator final : public TorchDevice {
     return {address, bytes, true, data.release()};
   }
   void FreeHost(const swap::HostMemory& memory) noexcept override {
-    if (memory.token == nullptr) return ::operator delete(memory.data, std::align_val_t(4096));
+    if (memory.token == nullptr) return swap::DeleteHostBytes(memory.data);
     delete static_cast<c10::DataPtr*>(memory.token);
   }
 
@@ -283,8 +293,7 @@ class Cpu final : public TorchDevice {
   double Now() override { return Clock(); }
 
   swap::DeviceBuffer Allocate(std::size_t bytes, swap::Stream stream) override {
-    return std::make_shared<TorchMemory>(
-        NewStorage(c10::Device(c10::DeviceType::CPU), c10::GetCPUAllocator(), bytes), stream);
+    return std::make_shared<TorchMemory>(NewHostStorage(bytes), stream);
   }
   void* HostAddress(swap::DeviceMemory& memory) override {
     return StorageOf(memory).data_ptr().get();
@@ -293,7 +302,7 @@ class Cpu final : public TorchDevice {
     return Pageable(bytes);
   }
   void FreeHost(const swap::HostMemory& memory) noexcept override {
-    ::operator delete(memory.data, std::align_val_t(4096));
+    swap::DeleteHostBytes(memory.data);
   }
   void CopyOut(void* to, swap::DeviceMemory& from, std::size_t offset, std::size_t bytes,
                swap::Stream /*stream*/) override {

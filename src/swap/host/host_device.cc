@@ -2,40 +2,34 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
-#include <new>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "restow/swap/host_bytes.h"
+
 namespace restow::swap {
 namespace {
-
-constexpr std::size_t kAlignment = 64;
 
 double Clock() {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   return std::chrono::duration<double>(now).count();
 }
 
-std::byte* New(std::size_t bytes) {
-  return static_cast<std::byte*>(::operator new(bytes, std::align_val_t(kAlignment)));
-}
-void Delete(std::byte* data) { ::operator delete(data, std::align_val_t(kAlignment)); }
-
 // Bytes of our own, or somebody else's.
 class Memory : public DeviceMemory {
  public:
-  explicit Memory(std::size_t bytes) : data(New(bytes)), size(bytes), own(true) {}
+  explicit Memory(std::size_t bytes)
+      : data(static_cast<std::byte*>(NewHostBytes(bytes))), size(bytes), own(true) {}
   Memory(void* bytes, std::size_t count, std::shared_ptr<void> keeper)
       : data(static_cast<std::byte*>(bytes)), size(count), owner(std::move(keeper)) {}
   ~Memory() override {
-    if (own) Delete(data);
+    if (own) DeleteHostBytes(data);
   }
   Memory(const Memory&) = delete;
   Memory& operator=(const Memory&) = delete;
@@ -209,11 +203,9 @@ class ThreadedDevice : public HostDevice {
 
   HostMemory AllocateHost(std::size_t bytes, bool pinned) override {
     if (pinned) throw std::runtime_error("the host device has no pinned memory");
-    return {New(bytes), bytes, false, nullptr};
+    return {NewHostBytes(bytes), bytes, false, nullptr};
   }
-  void FreeHost(const HostMemory& memory) noexcept override {
-    Delete(static_cast<std::byte*>(memory.data));
-  }
+  void FreeHost(const HostMemory& memory) noexcept override { DeleteHostBytes(memory.data); }
 
   void CopyOut(void* to, DeviceMemory& from, std::size_t offset, std::size_t bytes,
                Stream stream) override {
