@@ -510,3 +510,10 @@ def test_a_deep_copied_wrapper_swaps_on_its_own():
     got = gradients(lambda x: twin(x).sum(), x, weights=weights)
     plain = block()
     assert got == gradients(lambda x: plain(x).sum(), x, weights=plain.trainable_params())
+
+
+def test_a_tensor_that_comes_back_prints_nothing(capfd):
+    x = tensor(4, 4)
+    gradients(lambda x: rm.swap(lambda t: (t * t).sum(), x, policy_fn=must_swap), x)
+    assert rm.stats().bytes_in > 0
+    assert capfd.readouterr().err == ""

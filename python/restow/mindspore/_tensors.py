@@ -6,12 +6,13 @@ or backward.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 from mindspore import Tensor, ops
 from mindspore.common.api import _pynative_executor as _executor
-from mindspore.common.dtype import dtype_to_nptype
+from mindspore.common.dtype import _dtype_to_nptype
 
 from restow.mindspore._library import lib
 
@@ -98,6 +99,12 @@ def checksum(address: int, nbytes: int) -> int:
     return int(lib.restow_checksum(address, nbytes))
 
 
+@functools.cache
+def _numpy_type(dtype: Any) -> Any:
+    # The public name of the same function prints a warning at each call.
+    return _dtype_to_nptype(dtype)
+
+
 class _Owned:
     """Memory that numpy may hold: `owner` lives as long as any array over it."""
 
@@ -119,7 +126,7 @@ def tensor_over(address: int, nbytes: int, owner: Any, form: Form) -> Any:
     `address` and `nbytes` are those of what was saved: the storage, or its contiguous part when
     ``form`` counts from there.
     """
-    flat = np.asarray(_Owned(address, nbytes, owner)).view(dtype_to_nptype(form.dtype))
+    flat = np.asarray(_Owned(address, nbytes, owner)).view(_numpy_type(form.dtype))
     if form.whole:
         return Tensor.from_numpy(flat.reshape(form.shape))
     if records():
