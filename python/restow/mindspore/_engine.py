@@ -19,24 +19,10 @@ from typing import Any
 from restow.errors import ModifiedInPlace
 from restow.mindspore import _settings, _targets
 from restow.mindspore._holders import Held, holders, host_device
-from restow.mindspore._library import (
-    Options,
-    RegionOptions,
-    Stats,
-    Storage,
-    byref,
-    check,
-    lib,
-)
+from restow.mindspore._library import Options, RegionOptions, Stats, Storage, byref, check, lib
 from restow.mindspore._runtime import MindSporeRuntime
 from restow.mindspore._streams import Runtime, StreamDevice
-from restow.mindspore._tensors import (
-    Form,
-    Memory,
-    bytes_of,
-    tensor_from,
-    tensor_over,
-)
+from restow.mindspore._tensors import Form, Memory, bytes_of, tensor_from, tensor_over
 
 __all__ = [
     "AUTOMATIC",
