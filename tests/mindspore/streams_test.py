@@ -160,6 +160,11 @@ def test_a_device_with_streams_is_refused_and_the_switch_is_named(monkeypatch):
         recover()
 
 
+def test_the_file_tier_is_refused_on_a_device_with_streams(runtime):
+    with pytest.raises(restow.Unsupported, match="tier='file' works on CPU only"):
+        rm.region(tier="file")
+
+
 @pytest.mark.parametrize(
     "wrap",
     [
