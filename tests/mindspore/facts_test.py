@@ -1,6 +1,7 @@
 """What the adapter leans on in MindSpore 2.10 on CPU. A new version that changes one fails here."""
 
 import gc
+import weakref
 
 import mindspore as ms
 import numpy as np
@@ -305,3 +306,15 @@ def test_most_cells_do_not_pickle():
 
     with pytest.raises(TypeError, match="pickle"):
         pickle.dumps(nn.Dense(1, 1))
+
+
+def test_a_storage_object_belongs_to_one_tensor_object_and_not_to_the_memory():
+    x = tensor(4)
+    alias = ops.stop_gradient(x)
+    assert x.untyped_storage().data_ptr() == alias.untyped_storage().data_ptr()
+    assert x.untyped_storage() != alias.untyped_storage()
+    watch = weakref.ref(x.untyped_storage())
+    del x
+    # The memory lives on, and who watched it was told that it went.
+    assert watch() is None
+    assert alias.untyped_storage().data_ptr() != 0

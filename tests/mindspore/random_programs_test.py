@@ -16,7 +16,7 @@ from models import PassThrough, bits, must_save, must_swap, recover, tensor
 
 import restow.mindspore as rm
 
-PROGRAMS = int(os.environ.get("RESTOW_MINDSPORE_PROGRAMS", "50"))
+PROGRAMS = int(os.environ.get("RESTOW_MINDSPORE_PROGRAMS", "30"))
 SEED = int(os.environ.get("RESTOW_MINDSPORE_SEED", "1"))
 ROWS, WIDTH = 3, 8
 

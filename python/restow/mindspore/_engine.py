@@ -1,7 +1,8 @@
 """The engine of the process: whose memory it holds, the regions and slots it hands out.
 
-MindSpore's memory is host memory here, so what a region saves is written to the file tier straight
-from it, and read back into memory of the engine over which tensors are made: no copy in between.
+On CPU what a region saves is written to the file tier straight from MindSpore's memory, and read
+back into memory of the engine over which tensors are made: no copy in between. On a device with
+streams copies go to host memory and back, as `StreamDevice` queues them.
 
 Threads: slots may be dropped on any thread, also by the engine's own; everything else is called on
 the thread of forward and backward.
@@ -10,27 +11,18 @@ the thread of forward and backward.
 from __future__ import annotations
 
 import atexit
-import itertools
-import threading
 import time
 from collections.abc import Callable
 from ctypes import c_int, c_size_t, c_void_p, sizeof
 from typing import Any
 
 from restow.errors import ModifiedInPlace
-from restow.mindspore import _settings
-from restow.mindspore._library import (
-    Address,
-    Count,
-    Options,
-    RegionOptions,
-    Stats,
-    Storage,
-    byref,
-    check,
-    lib,
-)
-from restow.mindspore._tensors import Form, Memory, checksum, tensor_over
+from restow.mindspore import _settings, _targets
+from restow.mindspore._holders import Held, holders, host_device
+from restow.mindspore._library import Options, RegionOptions, Stats, Storage, byref, check, lib
+from restow.mindspore._runtime import MindSporeRuntime
+from restow.mindspore._streams import Runtime, StreamDevice
+from restow.mindspore._tensors import Form, Memory, bytes_of, tensor_from, tensor_over
 
 __all__ = [
     "AUTOMATIC",
@@ -57,113 +49,10 @@ LAST_MOVED = 3
 _WINDOW = 160 << 20
 
 
-class _Held:
-    """Memory that the engine holds: the tensor keeps it alive, the checksum guards it."""
-
-    __slots__ = (
-        "address", "began", "changed", "identity", "label", "nbytes", "slots", "sum", "tensor"
-    )
-
-    def __init__(self, tensor: Any, memory: Memory, total: int | None, identity: int) -> None:
-        self.tensor = tensor
-        self.address = memory.address
-        self.nbytes = memory.nbytes
-        self.sum = total
-        self.identity = identity
-        self.changed = False
-        self.slots = 0
-        self.label = ""
-        self.began = 0.0
-
-    def look(self) -> None:
-        """Notices a change, as long as the memory is held and somebody may still ask for it."""
-        if self.sum is None or self.changed or self.slots == 0 or self.tensor is None:
-            return
-        self.changed = self.sum != checksum(self.address, self.nbytes)
-
-
-class _Place:
-    """Memory that is held by one or more handles, by content."""
-
-    __slots__ = ("by_sum", "handles", "identity")
-
-    def __init__(self, identity: int) -> None:
-        self.identity = identity
-        self.handles = 0
-        self.by_sum: dict[int, _Held] = {}
-
-
-class _Holders:
-    """Handles of memory for the engine, which counts them through its callbacks."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._numbers = itertools.count(1)
-        self._held: dict[int, _Held] = {}
-        self._places: dict[tuple[int, int], _Place] = {}
-        # (direction, label, bytes, begin, end in seconds), while somebody traces.
-        self.traced: list[tuple[str, str, int, float, float]] | None = None
-
-    def hold(self, tensor: Any, memory: Memory, total: int | None) -> tuple[int, _Held, _Held]:
-        """A handle, what it holds, and what guards the content, which may have been held before.
-
-        Memory held already has one identity, until all its handles are released: meanwhile no
-        other storage can lie there.
-        """
-        where = (memory.address, memory.nbytes)
-        with self._lock:
-            place = self._places.get(where)
-            if place is None:
-                place = self._places[where] = _Place(next(self._numbers))
-            place.handles += 1
-            handle = next(self._numbers)
-            guard = place.by_sum.get(total) if total is not None else None
-            # What is guarded already needs no second look when this handle goes.
-            held = _Held(tensor, memory, total if guard is None else None, place.identity)
-            self._held[handle] = held
-            if guard is None and total is not None:
-                place.by_sum[total] = held
-        held.began = time.perf_counter()
-        return handle, held, guard or held
-
-    def address(self, handle: int) -> int:
-        return self._held[handle].address
-
-    def release(self, handle: int) -> None:
-        held = self._held.get(handle)
-        if held is None:
-            return
-        # The last moment at which a change could have reached the bytes that were written.
-        held.look()
-        traced = self.traced
-        if traced is not None and held.slots:
-            now = time.perf_counter()
-            traced.append(("out", held.label, held.nbytes, held.began, now))
-        where = (held.address, held.nbytes)
-        with self._lock:
-            del self._held[handle]
-            place = self._places.get(where)
-            if place is not None and place.identity == held.identity:
-                place.handles -= 1
-                if place.handles == 0:
-                    del self._places[where]
-        held.tensor = None
-
-    def count(self) -> int:
-        return len(self._held)
-
-
-holders = _Holders()
-
-_retain = Count(lambda context, memory: None)
-_release = Count(lambda context, memory: holders.release(memory))
-_address = Address(lambda context, memory: holders.address(memory))
-
-
-def _new_device() -> c_void_p:
-    device = c_void_p()
-    check(lib.restow_device_create_host(None, _retain, _release, _address, byref(device)))
-    return device
+# What devices with streams are made of.
+runtime: Callable[[], Runtime] = MindSporeRuntime
+# Slots may outlive their engine, and call back into the table.
+_streamed: list[StreamDevice] = []
 
 
 class _Buffer:
@@ -183,10 +72,19 @@ class _Buffer:
 class Slot:
     """One saved tensor in the engine; its end frees."""
 
-    __slots__ = ("_form", "_held", "_pointer", "label", "reason", "watch")
+    __slots__ = ("_form", "_held", "_pointer", "_streams", "label", "reason", "watch")
 
-    def __init__(self, pointer: c_void_p, reason: int, held: _Held, form: Form, label: str) -> None:
+    def __init__(
+        self,
+        pointer: c_void_p,
+        reason: int,
+        held: Held,
+        form: Form,
+        label: str,
+        streams: StreamDevice | None,
+    ) -> None:
         self._pointer = pointer
+        self._streams = streams
         self._held = held
         self._form = form
         self.reason = reason
@@ -206,6 +104,8 @@ class Slot:
         began = time.perf_counter()
         pointer, offset = c_void_p(), c_size_t()
         check(lib.restow_unpack(self._pointer, byref(pointer), byref(offset)))
+        if self._streams is not None:
+            return self._from_device(self._streams, pointer, offset.value)
         buffer = _Buffer(pointer)
         self._held.look()
         if self._held.changed:
@@ -221,10 +121,19 @@ class Slot:
         )
 
 
+    def _from_device(self, streams: StreamDevice, pointer: c_void_p, offset: int) -> Any:
+        try:
+            flat = streams.memory(lib.restow_buffer_memory(pointer))
+        finally:
+            # The tensor itself keeps its memory.
+            lib.restow_buffer_release(pointer)
+        return tensor_from(flat, offset, self._form)
+
+
 class Region:
     """One invocation: what is packed belongs to `site`. `end` it; slots outlive it."""
 
-    __slots__ = ("_pointer",)
+    __slots__ = ("_pointer", "_streams")
 
     def __init__(
         self, owner: Engine, site: str, group: str, manual: bool, min_bytes: int, fuse: bool
@@ -234,10 +143,11 @@ class Region:
             site=site.encode(),
             group=group.encode() if group else None,
             manual=int(manual),
-            on_file=1,
+            on_file=int(owner.streams is None),
             min_bytes=min_bytes,
             fuse=int(fuse),
         )
+        self._streams = owner.streams
         self._pointer: c_void_p | None = c_void_p()
         check(lib.restow_region_begin(owner.pointer, byref(options), byref(self._pointer)))
 
@@ -245,12 +155,36 @@ class Region:
         self, tensor: Any, memory: Memory, form: Form, decision: int, total: int | None, label: str
     ) -> Slot:
         """The slot of a saved tensor. `total`: the checksum of its storage, or None."""
+        streams = self._streams
+        if streams is not None:
+            handle = streams.hold(bytes_of(tensor, memory, form))
+            try:
+                return self._pack(handle, 0, memory, form, decision, None, label)
+            finally:
+                streams.release(handle)
         handle, held, guard = holders.hold(tensor, memory, total)
         held.label = label
+        try:
+            return self._pack(handle, held.identity, memory, form, decision, guard, label)
+        except BaseException:
+            holders.release(handle)
+            raise
+
+    def _pack(
+        self,
+        handle: int,
+        identity: int,
+        memory: Memory,
+        form: Form,
+        decision: int,
+        guard: Held | None,
+        label: str,
+    ) -> Slot:
+        total = None if guard is None else guard.sum
         storage = Storage(
             struct_size=sizeof(Storage),
             # Without a checksum nothing says that two saves of one storage hold the same bytes.
-            identity=held.identity if total is not None else 0,
+            identity=identity if total is not None else 0,
             version=total or 0,
             offset=0,
             bytes=memory.nbytes,
@@ -258,16 +192,11 @@ class Region:
             memory_bytes=memory.nbytes,
         )
         pointer, reason = c_void_p(), c_int()
-        try:
-            check(
-                lib.restow_pack(
-                    self._pointer, byref(storage), decision, byref(pointer), byref(reason)
-                )
-            )
-        except BaseException:
-            holders.release(handle)
-            raise
-        return Slot(pointer, reason.value, guard, form, label)
+        check(
+            lib.restow_pack(self._pointer, byref(storage), decision, byref(pointer), byref(reason))
+        )
+        held = guard or Held(None, memory, None, 0)
+        return Slot(pointer, reason.value, held, form, label, self._streams)
 
     def end(self) -> None:
         if self._pointer is not None:
@@ -292,7 +221,11 @@ class Engine:
         options.file_dir = settings.file_dir.encode() if settings.file_dir else None
         options.file_cap_bytes = settings.file_cap
         self.pointer: c_void_p | None = c_void_p()
-        device = _new_device()
+        # None: the memory of tensors is host memory.
+        self.streams = None if _targets.on_host() else StreamDevice(runtime())
+        if self.streams is not None:
+            _streamed.append(self.streams)
+        device = host_device() if self.streams is None else self.streams.create()
         try:
             check(lib.restow_engine_create(device, byref(options), byref(self.pointer)))
         finally:
@@ -325,24 +258,25 @@ class Engine:
             self.pointer = None
 
 
-_engines: dict[_settings.Settings, Engine] = {}
+_engines: dict[tuple[_settings.Settings, str], Engine] = {}
 
 
 def engine() -> Engine:
     """The engine for the settings of now. Errors: InputError of the file tier."""
     settings = _settings.current()
-    found = _engines.get(settings)
+    key = settings, _targets.target()
+    found = _engines.get(key)
     if found is None:
         _forget_idle()
-        found = _engines[settings] = Engine(settings)
+        found = _engines[key] = Engine(settings)
     return found
 
 
 def _forget_idle() -> None:
     """Engines of earlier settings end, with their files, once nothing of theirs is saved."""
-    for settings, one in list(_engines.items()):
+    for key, one in list(_engines.items()):
         if one.stats().units == 0:
-            del _engines[settings]
+            del _engines[key]
             _fold(one)
             one.close()
 

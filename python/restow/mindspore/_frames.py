@@ -25,7 +25,7 @@ from restow.mindspore._inputs import fill, take
 from restow.mindspore._operators import Forced, actors, is_random, watching
 from restow.mindspore._providers import Kept, Provider, Saved, enclosing, looking, unlooking
 from restow.mindspore._saver import save_through
-from restow.mindspore._tensors import alias, checksum, memory_of
+from restow.mindspore._tensors import alias, values_sum
 from restow.mindspore._trees import map_tensors
 
 __all__ = ["Frame", "Replay", "StopRecompute", "replaying"]
@@ -61,8 +61,7 @@ class _Form:
         self.by = by
         self.sum: int | None = None
         if values:
-            memory = memory_of(tensor)
-            self.sum = checksum(memory.address, memory.nbytes)
+            self.sum = values_sum(tensor)
 
     def same(self, other: _Form) -> bool:
         return str(self) == str(other) and self.sum == other.sum

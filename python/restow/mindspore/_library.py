@@ -18,7 +18,7 @@ from ctypes import (
     c_uint64,
     c_void_p,
 )
-from typing import Any
+from typing import Any, ClassVar
 
 import restow
 from restow.errors import Error, InputError, OutOfMemory, Unsupported
@@ -26,6 +26,7 @@ from restow.errors import Error, InputError, OutOfMemory, Unsupported
 __all__ = [
     "Address",
     "Count",
+    "DeviceOps",
     "Options",
     "RegionOptions",
     "Stats",
@@ -42,6 +43,53 @@ _OK, _BAD_INPUT, _UNSUPPORTED, _OUT_OF_MEMORY = 0, 3, 4, 6
 # Called with the context and a handle of the caller's.
 Count = CFUNCTYPE(None, c_void_p, c_void_p)
 Address = CFUNCTYPE(c_void_p, c_void_p, c_void_p)
+
+
+_Number = POINTER(c_uint64)
+_Handle = POINTER(c_void_p)
+
+
+def _call(*arguments: Any) -> Any:
+    """The type of a callback that gives 0, or anything else for a failure."""
+    return CFUNCTYPE(c_int, c_void_p, *arguments)
+
+
+class DeviceOps(Structure):
+    """`restow_device_ops`."""
+
+    CALLBACKS: ClassVar[dict[str, Any]] = {
+        "current_stream": _call(_Number),
+        "new_copy_stream": _call(c_int, _Number),
+        "synchronize": _call(c_uint64),
+        "new_event": _call(_Handle),
+        "free_event": CFUNCTYPE(None, c_void_p, c_void_p),
+        "record": _call(c_void_p, c_uint64),
+        "stream_wait": _call(c_uint64, c_void_p),
+        "event_done": _call(c_void_p, POINTER(c_int)),
+        "host_wait": _call(c_void_p),
+        "allocate": _call(c_size_t, c_uint64, _Handle),
+        "retain": Count,
+        "release": Count,
+        "note_use": _call(c_void_p, c_uint64),
+        "host_address": Address,
+        "allocate_host": _call(c_size_t, c_int, _Handle),
+        "free_host": CFUNCTYPE(None, c_void_p, c_void_p, c_size_t, c_int),
+        "copy_out": _call(c_void_p, c_void_p, c_size_t, c_size_t, c_uint64),
+        "copy_in": _call(c_void_p, c_size_t, c_void_p, c_size_t, c_uint64),
+        "last_error": CFUNCTYPE(c_void_p, c_void_p),
+        "copy_on_device": _call(
+            c_void_p, c_size_t, c_void_p, c_size_t, c_size_t, c_uint64
+        ),
+    }
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("context", c_void_p),
+        ("pinned_memory", c_int),
+        ("async_copies", c_int),
+        ("copy_streams", c_int),
+        ("frees_in_stream_order", c_int),
+        *CALLBACKS.items(),
+    ]
 
 
 class Options(Structure):
@@ -124,6 +172,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "restow_last_error": (c_char_p, []),
     "restow_version": (c_char_p, []),
     "restow_device_create_host": (c_int, [c_void_p, Count, Count, Address, POINTER(c_void_p)]),
+    "restow_device_create": (c_int, [POINTER(DeviceOps), POINTER(c_void_p)]),
     "restow_device_release": (None, [c_void_p]),
     "restow_options_init": (c_int, [POINTER(Options)]),
     "restow_engine_create": (c_int, [c_void_p, POINTER(Options), POINTER(c_void_p)]),
@@ -137,6 +186,7 @@ _FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "restow_reason_text": (c_char_p, [c_int]),
     "restow_unpack": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t)]),
     "restow_slot_release": (None, [c_void_p]),
+    "restow_buffer_memory": (c_void_p, [c_void_p]),
     "restow_buffer_data": (c_void_p, [c_void_p]),
     "restow_buffer_bytes": (c_size_t, [c_void_p]),
     "restow_buffer_release": (None, [c_void_p]),

@@ -9,9 +9,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import mindspore as ms
 from mindspore.utils import MsDispatchMode
 
+from restow.mindspore import _targets
 from restow.mindspore._providers import busy
 
 __all__ = ["Actor", "Forced", "actors", "is_random", "through_actors", "watching"]
@@ -26,7 +26,7 @@ _RANDOM = re.compile(
 
 def is_random(name: str) -> bool:
     """Would the operator give other numbers when it runs again under the same random state?"""
-    return ms.get_context("device_target") == "CPU" and _RANDOM.fullmatch(name) is not None
+    return _targets.on_host() and _RANDOM.fullmatch(name) is not None
 
 
 class Forced(enum.Enum):

@@ -8,11 +8,10 @@ import weakref
 from collections.abc import Iterable
 from typing import Any
 
-import mindspore as ms
 from mindspore import Parameter, Tensor, nn
 
 from restow.errors import Unsupported
-from restow.mindspore import _settings
+from restow.mindspore import _settings, _targets
 
 __all__ = ["addresses", "check_can_move", "known"]
 
@@ -84,13 +83,8 @@ def known() -> set[int]:
 
 def check_can_move() -> None:
     """Errors: Unsupported with the remedy, where nothing that a region saves could be moved."""
-    target = ms.get_context("device_target")
-    if target != "CPU":
-        raise Unsupported(
-            f"swap on {target} is not available in this version: no such device has been tried. "
-            "Use checkpoint_wrapper, or switch the region off with restow.disabled()"
-        )
-    if not _settings.current().file_dir:
+    _targets.check_tried()
+    if _targets.on_host() and not _settings.current().file_dir:
         raise Unsupported(
             "swap can have no effect here: CPU tensors can only move to files. To go on, name a "
             "folder for files with restow.mindspore.configure(file_dir=...) or RESTOW_FILE_DIR, or "

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import mindspore as ms
 
 from restow.errors import ModifiedInPlace
-from restow.mindspore import _settings
+from restow.mindspore import _settings, _targets
 from restow.mindspore._tensors import alias, checksum, is_parameter, memory_of
 
 __all__ = ["Kept", "Provider", "Saved", "busy", "enclosing", "keep", "looking", "stack", "unlooking"]
@@ -36,7 +36,7 @@ class Kept:
         if guarded:
             memory = memory_of(tensor)
             self._version = memory.version
-            if _settings.current().check_changes:
+            if _settings.current().check_changes and _targets.on_host():
                 self._sum = checksum(memory.address, memory.nbytes)
 
     def unpack(self) -> Any:

@@ -12,7 +12,7 @@ import mindspore as ms
 
 from restow import _enabled
 from restow.errors import InputError, Unsupported
-from restow.mindspore import _manager, _owners
+from restow.mindspore import _manager, _owners, _targets
 from restow.mindspore._frames import replaying
 from restow.mindspore._providers import Provider, stack
 from restow.mindspore._saver import Policy, Saver
@@ -59,6 +59,11 @@ def check_pool(pool: Any) -> None:
 def _check_place(tier: str | None) -> None:
     if tier not in (None, "host", "file"):
         raise InputError(f"tier={tier!r}; allowed are 'host' and 'file'")
+    if tier == "file" and not _targets.on_host():
+        raise Unsupported(
+            f"tier='file' works on CPU only; what is swapped on {_targets.target()} goes to host "
+            "memory: leave `tier` out"
+        )
 
 
 class _Group(threading.local):

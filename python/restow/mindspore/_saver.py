@@ -8,7 +8,7 @@ from typing import Any
 from mindspore import Tensor
 
 from restow._policy import decide
-from restow.mindspore import _engine, _explain, _marks, _owners, _settings
+from restow.mindspore import _engine, _explain, _marks, _owners, _settings, _targets
 from restow.mindspore._library import reason_text
 from restow.mindspore._manager import Link
 from restow.mindspore._providers import Kept, Provider, Saved, keep, looking, stack
@@ -66,7 +66,7 @@ class Saver(Provider):
         self._fuse = group_swap
         settings = _settings.current()
         self._min_bytes = settings.min_bytes if min_bytes is None else min_bytes
-        self._check = settings.check_changes
+        self._check = settings.check_changes and _targets.on_host()
         self._manual = manual
         self._region: _engine.Region | None = None
         self._rows = _explain.Rows(site)
@@ -85,6 +85,8 @@ class Saver(Provider):
         memory = memory_of(tensor)
         if memory.nbytes == 0 or any(memory.address in one for one in self._known()):
             return Kept(tensor, self.label, False)
+        if not tensor.device.startswith(_targets.target()):
+            return keep(tensor, self.label)  # on the host already, where the job is on a device
         tag = self.marks.use(memory.address)
         label = f"{tag or self.label}::{tuple(tensor.shape)}"
         decision = self._decide(tensor, tag)

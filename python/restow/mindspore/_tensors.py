@@ -6,26 +6,32 @@ or backward.
 
 from __future__ import annotations
 
+import functools
 from typing import Any, NamedTuple
 
+import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
 from mindspore.common.api import _pynative_executor as _executor
-from mindspore.common.dtype import dtype_to_nptype
+from mindspore.common.dtype import _dtype_to_nptype
 
+from restow.mindspore import _targets
 from restow.mindspore._library import lib
 
 __all__ = [
     "Form",
     "Memory",
     "alias",
+    "bytes_of",
     "checksum",
     "form_of",
     "is_parameter",
     "memory_of",
     "quietly",
     "records",
+    "tensor_from",
     "tensor_over",
+    "values_sum",
 ]
 
 
@@ -98,6 +104,21 @@ def checksum(address: int, nbytes: int) -> int:
     return int(lib.restow_checksum(address, nbytes))
 
 
+@functools.cache
+def _numpy_type(dtype: Any) -> Any:
+    # The public name of the same function prints a warning at each call.
+    return _dtype_to_nptype(dtype)
+
+
+def values_sum(tensor: Any) -> int:
+    """The checksum of a tensor's elements; waits for them, and copies them where they lie elsewhere."""
+    if _targets.on_host():
+        memory = memory_of(tensor)
+        return checksum(memory.address, memory.nbytes)
+    array = np.ascontiguousarray(alias(tensor).asnumpy())
+    return checksum(array.ctypes.data, array.nbytes)
+
+
 class _Owned:
     """Memory that numpy may hold: `owner` lives as long as any array over it."""
 
@@ -119,7 +140,7 @@ def tensor_over(address: int, nbytes: int, owner: Any, form: Form) -> Any:
     `address` and `nbytes` are those of what was saved: the storage, or its contiguous part when
     ``form`` counts from there.
     """
-    flat = np.asarray(_Owned(address, nbytes, owner)).view(dtype_to_nptype(form.dtype))
+    flat = np.asarray(_Owned(address, nbytes, owner)).view(_numpy_type(form.dtype))
     if form.whole:
         return Tensor.from_numpy(flat.reshape(form.shape))
     if records():
@@ -132,3 +153,25 @@ def tensor_over(address: int, nbytes: int, owner: Any, form: Form) -> Any:
     with quietly():
         storage = Tensor.from_numpy(flat)
         return storage.set_(storage.untyped_storage(), form.offset, form.shape, form.stride)
+
+
+def bytes_of(tensor: Any, memory: Memory, form: Form) -> Any:
+    """A flat uint8 tensor over `memory`, which is the tensor's storage, or its contiguous part."""
+    # `set_` and not `reshape`: MindSpore 2.10 crashes where the bytes of a reshaped 0-d tensor are
+    # viewed.
+    start, count = tensor.storage_offset() if form.whole else 0, memory.nbytes // form.itemsize
+    with quietly():
+        flat = ops.stop_gradient(tensor).set_(tensor.untyped_storage(), start, (count,), (1,))
+        return flat.view(ms.uint8)
+
+
+def tensor_from(flat: Any, offset: int, form: Form) -> Any:
+    """A tensor of `form` in what `bytes_of` gave, or a copy of it, from byte `offset` on."""
+    again = records()
+    with quietly():
+        part = flat[offset:] if offset else flat
+        values = part.view(form.dtype)
+        start = values.storage_offset() + form.offset
+        found = values.set_(values.untyped_storage(), start, form.shape, form.stride)
+        # See `tensor_over`: a view would lose its history.
+        return found.copy() if again else found
