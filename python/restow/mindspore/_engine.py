@@ -46,7 +46,7 @@ LAST_MOVED = 3
 
 # Without a word of the user: what may be on its way out, or brought back, at a time. Memory in
 # transit is memory of the job here.
-_WINDOW = 160 << 20
+_WINDOW = 128 << 20
 
 
 # What devices with streams are made of.
