@@ -7,7 +7,7 @@ import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
-from mindspore.common.api import _pynative_executor as executor
+from mindspore.graph.api import _pynative_executor as executor
 from mindspore.utils import MsDispatchMode
 from models import bits, tensor
 

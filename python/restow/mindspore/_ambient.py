@@ -10,7 +10,7 @@ from typing import Any
 import mindspore as ms
 from mindspore._c_expression.amp import get_curr_amp_strategy
 
-from mindspore.common.api import _pynative_executor as _executor
+from mindspore.graph.api import _pynative_executor as _executor
 from mindspore.train.amp import AmpDecorator
 
 # The package shows a function of that name.

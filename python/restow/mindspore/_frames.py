@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Union
 
 from mindspore import ops
-from mindspore.common.api import _pynative_executor as _executor
+from mindspore.graph.api import _pynative_executor as _executor
 
 from restow.errors import NotDeterministic
 from restow.mindspore import _engine

@@ -7,7 +7,7 @@ import weakref
 from typing import Any
 
 from mindspore import nn
-from mindspore.common.api import _pynative_executor as _executor
+from mindspore.graph.api import _pynative_executor as _executor
 
 from restow.errors import InputError
 from restow.mindspore import _engine

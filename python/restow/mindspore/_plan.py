@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Union
 
 from mindspore import nn
-from mindspore.common.api import _run_in_jit
+from mindspore.graph.api import _run_in_jit
 
 from restow._plan_report import PlanReport, RegionRow
 from restow._plan_schema import ActivationPlan, PathLike, PlannedRegion, PlannedSwap

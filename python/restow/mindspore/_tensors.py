@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import mindspore as ms
 import numpy as np
 from mindspore import Tensor, ops
-from mindspore.common.api import _pynative_executor as _executor
+from mindspore.graph.api import _pynative_executor as _executor
 from mindspore.common.dtype import _dtype_to_nptype
 
 from restow.mindspore import _targets

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Union
 
 from mindspore import nn
-from mindspore.common.api import _run_in_jit
+from mindspore.graph.api import _run_in_jit
 
 from restow.errors import Error
 from restow.mindspore import _checkpoint, _overlap, _regions
