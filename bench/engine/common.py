@@ -39,3 +39,20 @@ def answer(figures: Any) -> None:
 
 def median(values: Sequence[float]) -> float:
     return statistics.median(values)
+
+
+def costs(
+    seconds: Callable[[str], float], names: Sequence[str], rounds: int
+) -> tuple[float, dict[str, list[float]]]:
+    """Median seconds of "none", and what each of `names` takes more than it, round by round.
+
+    Contenders in turn, each less the same round's "none": what else the machine does comes and goes
+    more slowly than that.
+    """
+    bases: list[float] = []
+    more: dict[str, list[float]] = {name: [] for name in names}
+    for _ in range(rounds):
+        bases.append(seconds("none"))
+        for name, cost in more.items():
+            cost.append(seconds(name) - bases[-1])
+    return median(bases), more

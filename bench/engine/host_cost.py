@@ -1,8 +1,7 @@
 """Host microseconds per saved tensor: forward and backward of a chain that saves 10,000 tensors.
 
-(with the hooks - without) / tensors, on the real clock with unlimited copy bandwidth, each round's
-contenders less the same round's plain one, median of the rounds: what else the machine does comes
-and goes more slowly than that. Contenders whose package is missing are left out, by name.
+(with the hooks - without) / tensors, on the real clock with unlimited copy bandwidth, median of the
+rounds. Contenders whose package is missing are left out, by name.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from common import answer, arguments, median, require, same
+from common import answer, arguments, costs, median, require, same
 
 import restow.emulator as emu
 import restow.torch as rt
@@ -109,19 +108,15 @@ def measure(tensors: int, rounds: int) -> dict[str, Any]:
         rt.reset_stats()
         step(name, contenders[name], tensors)
         require(rt.stats().bytes_out >= 0.9 * 4 * ELEMENTS * tensors, f"{name} moved too little")
-    bases: list[float] = []
-    costs: dict[str, list[float]] = {name: [] for name in contenders if name != "none"}
-    for _ in range(rounds):
-        base = step("none", None, tensors)[0]
-        bases.append(base)
-        for name, cost in costs.items():
-            cost.append((step(name, contenders[name], tensors)[0] - base) * 1e6 / tensors)
+    others = [name for name in contenders if name != "none"]
+    plain_s, more_s = costs(lambda name: step(name, contenders[name], tensors)[0], others, rounds)
+    us = 1e6 / tensors
     return {
         "tensors": tensors,
         "rounds": rounds,
-        "plain_us": 1e6 * median(bases) / tensors,
-        "us_per_tensor": {name: median(cost) for name, cost in costs.items()},
-        "least_us_per_tensor": {name: min(cost) for name, cost in costs.items()},
+        "plain_us": us * plain_s,
+        "us_per_tensor": {name: us * median(more) for name, more in more_s.items()},
+        "least_us_per_tensor": {name: us * min(more) for name, more in more_s.items()},
         "missing": [name for name in ("torchtune", "trl") if name not in contenders],
     }
 

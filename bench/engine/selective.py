@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from common import answer, arguments, median, require, same
+from common import answer, arguments, costs, median, require, same
 from torch import nn
 from torch.nn import functional
 from torch.utils import checkpoint as torch_checkpoint
@@ -234,17 +234,16 @@ def host(device: str, operators: int, rounds: int) -> dict[str, Any]:
         for _ in range(2):
             _, gradient = seconds(run, operators, device)
             require(same([expected], [gradient]), f"the gradient under {name} differs")
-    times: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    for _ in range(rounds):
-        for name, run in CONTENDERS.items():
-            times[name].append(seconds(run, operators, device)[0])
-    base = median(times["none"])
-    cost = {name: 1e6 * (median(t) - base) / operators for name, t in times.items()}
+    others = [name for name in CONTENDERS if name != "none"]
+    plain_s, more_s = costs(
+        lambda name: seconds(CONTENDERS[name], operators, device)[0], others, rounds
+    )
+    us = 1e6 / operators
     return {
         "operators": operators,
         "rounds": rounds,
-        "plain_us": 1e6 * base / operators,
-        "us_per_operator": {name: value for name, value in cost.items() if name != "none"},
+        "plain_us": us * plain_s,
+        "us_per_operator": {name: us * median(more) for name, more in more_s.items()},
     }
 
 

@@ -17,6 +17,15 @@ def percent_off(predicted: int, measured: int) -> float:
 
 
 @dataclass(frozen=True)
+class SiteBytes:
+    """Of the last finished invocation of a region: storages once, without parameters."""
+
+    kept_bytes: int
+    swapped_bytes: int
+    invocations: int
+
+
+@dataclass(frozen=True)
 class RegionRow:
     """One module under a plan; bytes of one micro-batch, each storage once."""
 

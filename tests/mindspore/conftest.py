@@ -11,7 +11,15 @@ from mindspore.device_context.cpu import op_tuning
 
 import restow
 import restow.mindspore as rm
-from restow.mindspore import _engine, _operators, _overlap, _providers, _settings, _tensors
+from restow.mindspore import (
+    _engine,
+    _holders,
+    _operators,
+    _overlap,
+    _providers,
+    _settings,
+    _tensors,
+)
 
 # Its compiler leaves what it could not compile in the working folder.
 TRACES = tempfile.TemporaryDirectory(prefix="restow-mindspore-")
@@ -61,7 +69,7 @@ def leftovers():
         "units": stats.units,
         "slots": stats.slots,
         "host bytes": stats.host_used_bytes,
-        "tensors held": _engine.holders.count(),
+        "tensors held": _holders.holders.count(),
         "providers": len(_providers.stack()),
         "actors": len(_operators.actors()),
     }

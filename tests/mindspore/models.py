@@ -197,3 +197,23 @@ def train(whole, steps=3, micro_batches=2, rate=0.1):
         for weight, grad in zip(weights, grads, strict=True):
             weight.set_data(weight.value() - rate * grad)
     return [*seen, bits([w.value() for w in weights])]
+
+
+def views(x):
+    y = ops.tanh(x)
+    left, right = y[:, :2], y[:, 2:]
+    z = left * right.contiguous() + (y.t() * y.t()).t()[:, 1:3]
+    return (z * y.reshape(-1, 2)[::2]).sum() + (y[:1] * y[1:2]).sum()
+
+
+# What saves tensors of every kind: functions of a 4 x 4 tensor.
+BODIES = [
+    views,
+    lambda x: ops.gelu(x).sum(),
+    lambda x: (ops.softmax(x) * x.sum()).sum(),
+    lambda x: ops.tanh(x.astype(ms.float16)).astype(ms.float32).sum(),
+    lambda x: (x * Tensor(np.ones((4, 4)), ms.bfloat16)).astype(ms.float32).sum(),
+    lambda x: ops.where(x > 0, x * x, x).sum(),
+    lambda x: (x.sum() * x.max() * x.mean()).sum(),
+    lambda x: (ops.broadcast_to(x[:1], (4, 4)) * x).sum(),
+]

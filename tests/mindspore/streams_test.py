@@ -13,7 +13,7 @@ import mindspore as ms
 import numpy as np
 import pytest
 from mindspore import Tensor, ops
-from models import bits, gradients, model, must_swap, recover, tensor, train, wrap_layers
+from models import BODIES, bits, gradients, model, must_swap, recover, tensor, train, wrap_layers
 
 import restow
 import restow.mindspore as rm
@@ -192,24 +192,7 @@ def test_what_moves_goes_to_pinned_host_memory_and_to_no_file(runtime):
     assert set(runtime.pinned) == {True}
 
 
-def views(x):
-    y = x * x
-    left, right = y[:, :2], y[:, 2:]
-    z = left * right.contiguous() + (y.t() * y.t()).t()[:, 1:3]
-    return (z * y.reshape(-1, 2)[::2]).sum() + (y[:1] * y[1:2]).sum()
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        views,
-        lambda x: ops.tanh(x.astype(ms.float16)).astype(ms.float32).sum(),
-        lambda x: (x * Tensor(np.ones((4, 4)), ms.bfloat16)).astype(ms.float32).sum(),
-        lambda x: ops.where(x > 0, x * x, x).sum(),
-        lambda x: (x.sum() * x.max() * x.mean()).sum(),
-        lambda x: (ops.broadcast_to(x[:1], (4, 4)) * x).sum(),
-    ],
-)
+@pytest.mark.parametrize("body", BODIES)
 def test_any_tensor_comes_back_with_the_same_bits(runtime, body):
     runtime.out_at_once = True
     expected = gradients(body, tensor(4, 4))
@@ -247,26 +230,18 @@ def test_what_comes_back_is_allocated_for_compute_which_waits_for_its_copy(runti
     assert ("wait", 1) in runtime.log[at + 1 :]
 
 
-def test_copies_that_fail_leave_the_tensor_where_it_is(runtime):
+@pytest.mark.parametrize(
+    ("what", "counter"), [("fail_copies", "device_errors"), ("fail_host", "pin_failures")]
+)
+def test_without_copies_or_host_memory_the_tensor_stays_where_it_is(runtime, what, counter):
     def body(x):
         return (ops.tanh(x) * x).sum()
 
     expected = gradients(body, tensor(4, 4))
-    runtime.fail_copies = True
+    setattr(runtime, what, True)
     assert gradients(swapped(body), tensor(4, 4)) == expected
     assert rm.stats().bytes_out == 0
-    assert rm.stats().device_errors > 0
-
-
-def test_without_host_memory_the_tensor_stays_where_it_is(runtime):
-    def body(x):
-        return (ops.tanh(x) * x).sum()
-
-    expected = gradients(body, tensor(4, 4))
-    runtime.fail_host = True
-    assert gradients(swapped(body), tensor(4, 4)) == expected
-    assert rm.stats().bytes_out == 0
-    assert rm.stats().pin_failures > 0
+    assert getattr(rm.stats(), counter) > 0
 
 
 def test_a_copy_back_that_fails_raises_with_the_device_s_words(runtime):

@@ -1,6 +1,5 @@
 """Swapped regions: what moves, what stays, the same bits, and nothing left behind."""
 
-import collections
 import copy
 import gc
 
@@ -9,6 +8,7 @@ import numpy as np
 import pytest
 from mindspore import Parameter, Tensor, nn, ops
 from models import (  # noqa: F401
+    BODIES,
     Block,
     PassThrough,
     bits,
@@ -75,26 +75,7 @@ def test_training_through_wrappers_is_bit_identical(name, micro_batches):
     assert (stats.recomputed_regions > 0) == (name in ("checkpoint", "both", "mixed", "nested"))
 
 
-def views(x):
-    y = ops.tanh(x)
-    left, right = y[:, :2], y[:, 2:]
-    z = left * right.contiguous() + (y.t() * y.t()).t()[:, 1:3]
-    return (z * y.reshape(-1, 2)[::2]).sum() + (y[:1] * y[1:2]).sum()
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        views,
-        lambda x: ops.gelu(x).sum(),
-        lambda x: (ops.softmax(x) * x.sum()).sum(),
-        lambda x: ops.tanh(x.astype(ms.float16)).astype(ms.float32).sum(),
-        lambda x: (x * Tensor(np.ones((4, 4)), ms.bfloat16)).astype(ms.float32).sum(),
-        lambda x: ops.where(x > 0, x * x, x).sum(),
-        lambda x: (x.sum() * x.max() * x.mean()).sum(),
-        lambda x: (ops.broadcast_to(x[:1], (4, 4)) * x).sum(),
-    ],
-)
+@pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("checks", [True, False])
 def test_any_tensor_comes_back_with_the_same_bits(body, checks):
     rm.configure(check_changes=checks)
@@ -321,93 +302,6 @@ def test_a_tensor_changed_and_saved_again_comes_back_as_it_was_then():
 
     x = tensor(64, 64)
     assert gradients(lambda x: rm.swap(body, x, policy_fn=must_swap), x) == gradients(body, x)
-
-
-# Marking.
-
-
-Pair = collections.namedtuple("Pair", "left right")
-
-
-def test_marked_tensors_move_whatever_their_size_and_the_target_is_returned():
-    rm.configure(min_bytes="1GiB")
-    seen = []
-
-    def body(x):
-        y = ops.tanh(x)
-        target = {"a": [y, 3], "b": Pair(y, None)}
-        assert rm.swap_tensor_wrapper(target, "mine") is target
-        seen.append(1)
-        return (y * y).sum()
-
-    with_mark = gradients(lambda x: rm.swap(body, x), tensor(4, 4))
-    assert seen
-    assert with_mark == gradients(lambda x: (ops.tanh(x) * ops.tanh(x)).sum() * 0 + body(x), tensor(4, 4))
-    assert rm.stats().bytes_out == 64
-    assert any(label == "mine::(4, 4)" and what == "swap" for label, _, what, _ in rm.explain())
-
-
-def test_labels_are_group_and_shape_and_the_default_tag():
-    rm.configure(min_bytes="1GiB")
-
-    def body(x):
-        y = ops.tanh(x)
-        rm.swap_tensor_wrapper(y)
-        return (y * y).sum()
-
-    def fn(x):
-        with rm.group("g7"):
-            return rm.swap(body, x)
-
-    gradients(fn, tensor(4, 4))
-    assert "g7_swap_tensor::(4, 4)" in [row[0] for row in rm.explain()]
-    rm.configure(min_bytes=0)
-
-    def named(x):
-        with rm.group("g8"):
-            return rm.swap(lambda x: (x * x).sum(), x)
-
-    gradients(named, tensor(2, 3))
-    assert "g8::(2, 3)" in [row[0] for row in rm.explain()]
-
-
-def test_marked_tensors_move_inside_a_group_without_a_region():
-    def fn(x):
-        with rm.group("alone"):
-            y = ops.tanh(x)
-            rm.swap_tensor_wrapper(y)
-            z = y * y
-        return z.sum()
-
-    expected = gradients(lambda x: (ops.tanh(x) ** 1 * ops.tanh(x)).sum() * 0 + _square(x), tensor(4, 4))
-    assert gradients(fn, tensor(4, 4))[1] == expected[1]
-    assert rm.stats().bytes_out == 64
-
-
-def _square(x):
-    y = ops.tanh(x)
-    return (y * y).sum()
-
-
-def test_outside_any_group_a_mark_warns_once_per_tag():
-    def fn(x):
-        rm.swap_tensor_wrapper(x, "lonely")
-        return (x * x).sum()
-
-    with pytest.warns(UserWarning, match=r"lonely.*no group is active") as caught:
-        gradients(fn, tensor(3))
-        gradients(fn, tensor(3))
-    assert len([w for w in caught if "lonely" in str(w.message)]) == 1
-
-
-def test_a_mark_that_autograd_never_saves_is_explained():
-    def body(x):
-        rm.swap_tensor_wrapper(ops.tanh(x), "never")
-        return (x * x).sum()
-
-    gradients(lambda x: rm.swap(body, x), tensor(3))
-    [row] = [row for row in rm.explain() if row[0] == "never::(3,)"]
-    assert "never saved" in row[3] or "before" in row[3] or row[2] == "swap"
 
 
 # Refusals and switches.

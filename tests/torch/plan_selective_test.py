@@ -5,6 +5,7 @@ import sys
 import pytest
 import torch
 from helpers import ROOT, assert_same
+from plan_models import BAR_PCT, JOB, Net
 from torch import nn
 
 import restow
@@ -13,30 +14,6 @@ from restow._plan_schema import PlannedRegion
 
 sys.path.insert(0, str(ROOT / "examples" / "torch"))
 import tiny  # noqa: E402
-
-JOB = ROOT / "examples" / "torch" / "tiny.yaml"
-# The bar of a round trip: kept bytes, predicted against measured.
-BAR_PCT = 2.0
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up = nn.Linear(8, 32)
-        self.down = nn.Linear(32, 8)
-
-    def forward(self, x):
-        return x + self.down(torch.tanh(self.up(x)))
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.Sequential(*(Block() for _ in range(3)))
-
-    def forward(self, x):
-        return self.blocks(x).square().sum()
-
 
 def test_a_selective_region_keeps_the_operators_it_names(cpu_setting):
     torch.manual_seed(0)

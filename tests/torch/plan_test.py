@@ -9,6 +9,7 @@ import weakref
 import pytest
 import torch
 from helpers import ROOT, assert_same
+from plan_models import BAR_PCT, JOB, Block, Net
 from torch import nn
 
 import restow
@@ -19,34 +20,12 @@ from restow._plan_schema import PlanDefaults, PlannedRegion, PlannedSwap, Predic
 sys.path.insert(0, str(ROOT / "examples" / "torch"))
 import tiny  # noqa: E402
 
-JOB = ROOT / "examples" / "torch" / "tiny.yaml"
-# The bar of a round trip: kept and swapped bytes, predicted against measured.
-BAR_PCT = 2.0
 MODES = ("keep", "recompute", "swap", "swap+recompute")
 
 
 def plan_of(*regions, **fields):
     """A plan of (pattern, mode) pairs."""
     return rt.ActivationPlan(tuple(PlannedRegion(*region) for region in regions), **fields)
-
-
-class Block(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.up = nn.Linear(8, 32)
-        self.down = nn.Linear(32, 8)
-
-    def forward(self, x):
-        return x + self.down(torch.tanh(self.up(x)))
-
-
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.blocks = nn.Sequential(*(Block() for _ in range(3)))
-
-    def forward(self, x):
-        return self.blocks(x).square().sum()
 
 
 def net(device="cpu"):

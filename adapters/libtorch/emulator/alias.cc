@@ -124,19 +124,13 @@ Storage AliasMap::CpuStorage(const Storage& storage) {
   Storage cpu(Storage::use_byte_size_t(), storage.nbytes(), std::move(pointer),
               c10::GetAllocator(c10::DeviceType::CPU), /*resizable=*/true);
   to_cpu_.emplace(storage.unsafeGetStorageImpl(), cpu);
-  to_emu_.emplace_back(cpu.unsafeGetStorageImpl(), storage);
+  to_emu_.emplace(cpu.unsafeGetStorageImpl(), storage);
   return cpu;
 }
 
-const Storage* AliasMap::KnownEmu(const Storage& cpu) const {
-  const auto known = std::find_if(to_emu_.begin(), to_emu_.end(), [&](const auto& entry) {
-    return entry.first == cpu.unsafeGetStorageImpl();
-  });
-  return known != to_emu_.end() ? &known->second : nullptr;
-}
-
 Storage AliasMap::EmuStorage(const Storage& cpu, int device, OperatorRun* run) {
-  if (const Storage* const known = KnownEmu(cpu)) return *known;
+  const auto known = to_emu_.find(cpu.unsafeGetStorageImpl());
+  if (known != to_emu_.end()) return known->second;
   void* const data = cpu.mutable_data();
   const std::size_t bytes = cpu.nbytes();
   run->AddBytes(bytes);
@@ -145,7 +139,7 @@ Storage AliasMap::EmuStorage(const Storage& cpu, int device, OperatorRun* run) {
       Storage::use_byte_size_t(), bytes,
       AdoptData(device, bytes == 0 ? nullptr : data, bytes, std::move(memory), run->output()),
       DeviceAllocator(), /*resizable=*/true);
-  to_emu_.emplace_back(cpu.unsafeGetStorageImpl(), storage);
+  to_emu_.emplace(cpu.unsafeGetStorageImpl(), storage);
   return storage;
 }
 
@@ -160,7 +154,7 @@ Tensor AliasMap::ToCpu(const Tensor& tensor) {
 }
 
 Tensor AliasMap::ToEmu(const Tensor& cpu, int device, OperatorRun* run) {
-  const bool known = KnownEmu(cpu.storage()) != nullptr;
+  const bool known = to_emu_.contains(cpu.storage().unsafeGetStorageImpl());
   Tensor emu = MakeTensor(EmuStorage(cpu.storage(), device, run), DispatchKey::PrivateUse1, cpu);
   if (!known) SetElements(emu.storage().data(), c10::toString(emu.scalar_type()));
   return emu;

@@ -4,7 +4,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "emulator/guard.h"
@@ -31,12 +30,10 @@ class AliasMap {
 
  private:
   c10::Storage CpuStorage(const c10::Storage& storage);
-  const c10::Storage* KnownEmu(const c10::Storage& cpu) const;
   c10::Storage EmuStorage(const c10::Storage& cpu, int device, OperatorRun* run);
 
   std::unordered_map<const c10::StorageImpl*, c10::Storage> to_cpu_;
-  // Asked for results, of which there are few: in the order they came.
-  std::vector<std::pair<const c10::StorageImpl*, c10::Storage>> to_emu_;
+  std::unordered_map<const c10::StorageImpl*, c10::Storage> to_emu_;
 };
 
 }  // namespace restow::emulator

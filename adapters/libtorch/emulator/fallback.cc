@@ -148,7 +148,7 @@ class Call {
   Tensor ToCpu(const Tensor& tensor, bool written) {
     if (!IsEmu(tensor)) return tensor;
     Tensor cpu = aliases_.ToCpu(tensor);
-    originals_.emplace_back(cpu.unsafeGetTensorImpl(), tensor);
+    originals_.emplace(cpu.unsafeGetTensorImpl(), tensor);
     if (written) written_.emplace_back(tensor, cpu);
     return cpu;
   }
@@ -220,9 +220,7 @@ class Call {
 
   Tensor ToDevice(const Tensor& cpu, OperatorRun* run) {
     if (!cpu.defined() || IsEmu(cpu)) return cpu;
-    const auto original =
-        std::find_if(originals_.begin(), originals_.end(),
-                     [&](const auto& entry) { return entry.first == cpu.unsafeGetTensorImpl(); });
+    const auto original = originals_.find(cpu.unsafeGetTensorImpl());
     return original != originals_.end() ? original->second : aliases_.ToEmu(cpu, device_, run);
   }
 
@@ -242,7 +240,7 @@ class Call {
   bool has_generator_ = false;
   std::vector<Use> uses_;
   AliasMap aliases_;
-  std::vector<std::pair<const c10::TensorImpl*, Tensor>> originals_;  // by their alias
+  std::unordered_map<const c10::TensorImpl*, Tensor> originals_;
   std::vector<std::pair<Tensor, Tensor>> written_;
 };
 

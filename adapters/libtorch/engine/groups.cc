@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <mutex>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "engine/engines.h"
@@ -15,47 +16,52 @@ bool Knows(const DeviceEngine& one, const std::string& group) {
   return std::find(names.begin(), names.end(), group) != names.end();
 }
 
-void Note(DeviceEngine& one, std::set<std::string> DeviceEngine::*launched,
-          const std::string& group) {
+// Names of groups whose launch awaits its wait.
+using Launched = std::set<std::string> DeviceEngine::*;
+
+void Note(DeviceEngine& one, Launched launched, const std::string& group) {
   const std::lock_guard<std::mutex> lock(one.groups_mutex);
   (one.*launched).insert(group);
 }
 
 // Had it been noted? It no longer is.
-bool Take(DeviceEngine& one, std::set<std::string> DeviceEngine::*launched,
-          const std::string& group) {
+bool Take(DeviceEngine& one, Launched launched, const std::string& group) {
   const std::lock_guard<std::mutex> lock(one.groups_mutex);
   return (one.*launched).erase(group) != 0;
+}
+
+using Step = void (swap::Engine::*)(std::string_view group);
+
+void Launch(Launched launched, Step step, const std::string& group) {
+  ForEachEngine([&](DeviceEngine& one) {
+    if (!Knows(one, group)) return;
+    ((*one.engine).*step)(group);
+    Note(one, launched, group);
+  });
+}
+
+void Wait(Launched launched, Step step, const std::string& group) {
+  ForEachEngine([&](DeviceEngine& one) {
+    if (Take(one, launched, group)) ((*one.engine).*step)(group);
+  });
 }
 
 }  // namespace
 
 void LaunchGroupOffload(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    if (!Knows(one, group)) return;
-    one.engine->LaunchOffload(group);
-    Note(one, &DeviceEngine::offloads, group);
-  });
+  Launch(&DeviceEngine::offloads, &swap::Engine::LaunchOffload, group);
 }
 
 void WaitGroupOffload(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    if (Take(one, &DeviceEngine::offloads, group)) one.engine->WaitOffload(group);
-  });
+  Wait(&DeviceEngine::offloads, &swap::Engine::WaitOffload, group);
 }
 
 void LaunchGroupLoad(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    if (!Knows(one, group)) return;
-    one.engine->LaunchLoad(group);
-    Note(one, &DeviceEngine::loads, group);
-  });
+  Launch(&DeviceEngine::loads, &swap::Engine::LaunchLoad, group);
 }
 
 void WaitGroupLoad(const std::string& group) {
-  ForEachEngine([&](DeviceEngine& one) {
-    if (Take(one, &DeviceEngine::loads, group)) one.engine->WaitLoad(group);
-  });
+  Wait(&DeviceEngine::loads, &swap::Engine::WaitLoad, group);
 }
 
 void DropGroup(const std::string& group) {

@@ -36,7 +36,6 @@ __all__ = [
     "engine",
     "engines",
     "forget_past",
-    "holders",
     "past",
 ]
 
@@ -47,7 +46,6 @@ LAST_MOVED = 3
 # Without a word of the user: what may be on its way out, or brought back, at a time. Memory in
 # transit is memory of the job here.
 _WINDOW = 128 << 20
-
 
 # What devices with streams are made of.
 runtime: Callable[[], Runtime] = MindSporeRuntime
@@ -119,7 +117,6 @@ class Slot:
         return tensor_over(
             buffer.address + offset.value, buffer.nbytes - offset.value, buffer, self._form
         )
-
 
     def _from_device(self, streams: StreamDevice, pointer: c_void_p, offset: int) -> Any:
         try:

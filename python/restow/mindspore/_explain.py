@@ -2,35 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
+from restow._explanations import Explanations
+from restow._plan_report import SiteBytes
 
-__all__ = ["Explanations", "Rows", "SiteBytes", "explain", "forget", "site_bytes"]
+__all__ = ["Explanations", "Rows", "explain", "forget", "site_bytes"]
 
 _MOST_SITES = 4096
-
-
-class Explanations(list[tuple[str, int, str, str]]):
-    """Rows ``(label, bytes, decision, reason)``; prints as a table."""
-
-    def __str__(self) -> str:
-        if not self:
-            return "nothing was saved in a region since the last reset"
-        rows = [("what", "bytes", "decision", "why")]
-        rows += [(label, f"{count:,}", decision, why) for label, count, decision, why in self]
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        return "\n".join(
-            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}"
-            for row in rows
-        )
-
-
-@dataclasses.dataclass(frozen=True)
-class SiteBytes:
-    """Of the last finished invocation of a region: saves, without parameters."""
-
-    kept_bytes: int
-    swapped_bytes: int
-    invocations: int
 
 
 _last: dict[str, list[tuple[str, int, str, str]]] = {}

@@ -10,7 +10,7 @@ from mindspore import nn
 from restow._overlap import Family, Overlaps
 from restow.mindspore._names import Transparent
 
-__all__ = ["FuncCell", "check", "enter", "entries", "leave"]
+__all__ = ["FuncCell", "check", "enter", "entries", "family", "leave"]
 
 
 class FuncCell(nn.Cell):  # type: ignore[misc]
@@ -33,16 +33,15 @@ class FuncCell(nn.Cell):  # type: ignore[misc]
         return getattr(self._fn, "__qualname__", type(self._fn).__name__)
 
 
-_overlaps = Overlaps(
-    Family(
-        package="restow.mindspore",
-        noun="cell",
-        module=nn.Cell,
-        wrapper=Transparent,
-        function=FuncCell,
-        children=lambda cell: cell._cells,
-    )
+family = Family(
+    package="restow.mindspore",
+    noun="cell",
+    module=nn.Cell,
+    wrapper=Transparent,
+    function=FuncCell,
+    children=lambda cell: cell._cells,
 )
+_overlaps = Overlaps(family)
 check, enter, entries, leave = (
     _overlaps.check,
     _overlaps.enter,

@@ -11,6 +11,7 @@ from typing import Any, Union
 
 from restow.errors import Error, InputError
 from restow.mindspore import _engine, _explain
+from restow.mindspore._holders import holders
 
 __all__ = ["Stats", "reset_stats", "stats", "trace"]
 
@@ -96,14 +97,14 @@ def trace(path: Union[str, pathlib.Path]) -> Iterator[None]:
     target = pathlib.Path(path)
     if not target.parent.is_dir():
         raise InputError(f"trace: the folder {target.parent} does not exist")
-    if _engine.holders.traced is not None:
+    if holders.traced is not None:
         raise Error("trace: another trace is under way; one at a time")
     rows: list[tuple[str, str, int, float, float]] = []
-    _engine.holders.traced = rows
+    holders.traced = rows
     try:
         yield
     finally:
-        _engine.holders.traced = None
+        holders.traced = None
         part = target.with_name(target.name + ".part")
         part.write_text(json.dumps({"traceEvents": _chrome_events(rows)}))
         part.replace(target)

@@ -10,7 +10,7 @@ from torch import nn
 from restow._overlap import Family, Overlaps
 from restow.torch._names import Transparent
 
-__all__ = ["FuncModule", "check", "enter", "entries", "leave"]
+__all__ = ["FuncModule", "check", "enter", "entries", "family", "leave"]
 
 
 class FuncModule(nn.Module):
@@ -32,16 +32,15 @@ class FuncModule(nn.Module):
         return getattr(self._fn, "__qualname__", type(self._fn).__name__)
 
 
-_overlaps = Overlaps(
-    Family(
-        package="restow.torch",
-        noun="module",
-        module=nn.Module,
-        wrapper=Transparent,
-        function=FuncModule,
-        children=lambda module: module._modules,
-    )
+family = Family(
+    package="restow.torch",
+    noun="module",
+    module=nn.Module,
+    wrapper=Transparent,
+    function=FuncModule,
+    children=lambda module: module._modules,
 )
+_overlaps = Overlaps(family)
 check, enter, entries, leave = (
     _overlaps.check,
     _overlaps.enter,

@@ -7,6 +7,8 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any, Union
 
+from restow._explanations import Explanations
+from restow._plan_report import SiteBytes
 from restow.errors import InputError
 from restow.torch._load import native
 
@@ -61,33 +63,9 @@ def reset_stats() -> None:
     native.forget_explanations()
 
 
-class Explanations(list[tuple[str, int, str, str]]):
-    """Rows ``(label, bytes, decision, reason)``; prints as a table."""
-
-    def __str__(self) -> str:
-        if not self:
-            return "nothing was saved in a region since the last reset"
-        rows = [("what", "bytes", "decision", "why")]
-        rows += [(label, f"{count:,}", decision, why) for label, count, decision, why in self]
-        widths = [max(len(row[i]) for row in rows) for i in range(3)]
-        return "\n".join(
-            f"{row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]:<{widths[2]}}  {row[3]}"
-            for row in rows
-        )
-
-
 def explain() -> Explanations:
     """Why each saved tensor was or was not moved, in the last invocation of every region."""
     return Explanations(native.explain())
-
-
-@dataclasses.dataclass(frozen=True)
-class SiteBytes:
-    """Of the last finished invocation of a region: storages once, without parameters."""
-
-    kept_bytes: int
-    swapped_bytes: int
-    invocations: int
 
 
 def site_bytes() -> dict[str, SiteBytes]:
