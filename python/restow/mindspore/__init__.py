@@ -11,6 +11,7 @@ before its backward needs it; the order is learnt in the first step. docs/mindsp
 
 from typing import Any
 
+from restow._explanations import Explanations
 from restow._plan_schema import ActivationPlan
 from restow._policy import CheckpointPolicy
 from restow.errors import Unsupported
@@ -20,7 +21,7 @@ from restow.mindspore._checkpoint import (
     get_recompute_state,
     is_recomputing,
 )
-from restow.mindspore._explain import Explanations, explain
+from restow.mindspore._explain import explain
 from restow.mindspore._manager import SwapManager
 from restow.mindspore._marks import swap_tensor_wrapper
 from restow.mindspore._plan import Applied, KeepWrapper, apply

@@ -5,7 +5,7 @@ from __future__ import annotations
 from restow._explanations import Explanations
 from restow._plan_report import SiteBytes
 
-__all__ = ["Explanations", "Rows", "explain", "forget", "site_bytes"]
+__all__ = ["Rows", "explain", "forget", "site_bytes"]
 
 _MOST_SITES = 4096
 

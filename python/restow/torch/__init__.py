@@ -11,6 +11,7 @@ rest.
 
 from typing import Any
 
+from restow._explanations import Explanations
 from restow.errors import Unsupported
 from restow.torch import _load as _load
 from restow.torch._checkpoint import (
@@ -33,7 +34,7 @@ from restow.torch._regions import (
 )
 from restow.torch._selective import create_selective_checkpoint_contexts, ignore_sac_ops
 from restow.torch._settings import configure
-from restow.torch._stats import Explanations, Stats, explain, reset_stats, stats, trace
+from restow.torch._stats import Stats, explain, reset_stats, stats, trace
 from restow.torch._steering import SwapGroup
 from restow.torch._wrappers import (
     ActivationWrapper,
